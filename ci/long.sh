@@ -15,7 +15,7 @@ export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
 steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines contention
-    profiles nights manifests slurm prometheus packages)
+    profiles nights manifests slurm prometheus packages crates)
 package=(--locked -p gpubench-workloads)
 
 # The ring between issuer and reaper and the count of committed rows, in every order of execution
@@ -50,7 +50,7 @@ plain() { RUSTFLAGS="$plain_flags" CARGO_TARGET_DIR="$plain_target" "$@"; }
 step_fuzz() {
     BOLERO_RANDOM_TEST_TIME_MS="${GPUBENCH_FUZZ_MS:-600000}" plain \
         timeout --kill-after=30 120m cargo test --release --locked --workspace \
-        --exclude 'gpubench-virtual-gpu*-so' --test fuzz -- --test-threads 2
+        --test fuzz -- --test-threads 2
 }
 
 # The campaigns of `gpubench-ci torture`. GPUBENCH_SEED begins with another case.
@@ -103,8 +103,7 @@ step_scale() {
 # 1,000 simulated fleets of 1,000 GPUs, healthy and with a sick one; every change simulates fewer.
 # Prints how many sick GPUs are found, and how many healthy fleets raise an alarm, by spread.
 step_fleets() {
-    GPUBENCH_FLEETS=1000 plain cargo test --locked --release --workspace \
-        --exclude 'gpubench-virtual-gpu*-so' --lib \
+    GPUBENCH_FLEETS=1000 plain cargo test --locked --release --workspace --lib \
         outliers::tests::healthy -- --nocapture
 }
 
@@ -123,7 +122,7 @@ step_history() (
 # Runs one test of the built binary in the release profile, with its output.
 one_test() {
     plain timeout --kill-after=30 120m cargo test --release --locked --workspace \
-        --exclude 'gpubench-virtual-gpu*-so' --test it -- --exact --nocapture "$1"
+        --test it -- --exact --nocapture "$1"
 }
 
 # 200 random machine files: how often the planted value lies in the printed interval, and wrong
@@ -214,6 +213,15 @@ step_packages() (
     plain cargo install --path harness --locked --quiet --no-track --root "$scratch"
     "$scratch/bin/gpubench" --version
 )
+
+# The packages that are published, each packed and compiled from its archive.
+step_crates() {
+    local list
+    list=$(git grep -l '^publish = true' -- '*Cargo.toml' |
+        xargs -n 1 sed -n '/^\[package\]/,/^$/s/^name = "\(.*\)"$/\1/p')
+    # shellcheck disable=SC2086
+    plain cargo package --locked $(printf ' --package %s' $list)
+}
 
 choose_steps "$@"
 for name in "${wanted[@]}"; do

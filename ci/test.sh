@@ -10,8 +10,7 @@ source ci/steps.sh
 # More jobs would exceed the memory of a small runner.
 export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
-# The shared object form of the virtual GPU is built by the package that embeds it.
-packages=(--locked --workspace --exclude 'gpubench-virtual-gpu*-so')
+packages=(--locked --workspace)
 steps=(fmt clippy oracles build tests fuzz damage kills tidy dummies msrv ptx smoke corpus fidelity
     readers clients)
 
@@ -72,7 +71,10 @@ installed() {
 
 step_fmt() { task fmt; }
 
-step_clippy() { cargo clippy --release "${packages[@]}" --all-targets -- -D warnings; }
+step_clippy() {
+    cargo clippy --release "${packages[@]}" --all-targets -- -D warnings
+    bash ci/virtual-gpu.sh lint
+}
 
 # The reference programs that some tests compare with. After this step a test that does not find
 # them fails.
@@ -96,6 +98,7 @@ check_speed() {
 step_build() {
     cargo test --release --no-run "${packages[@]}"
     cargo build --locked --release
+    bash ci/virtual-gpu.sh build
 }
 
 step_tests() {
@@ -112,6 +115,7 @@ step_tests() {
         # Unlike nextest it ends no single test that hangs.
         bounded 60m cargo test --release "${packages[@]}"
     fi
+    bash ci/virtual-gpu.sh tests
 }
 
 # Every reader of text or bytes of others: its corpus, and random inputs for 5 s each.

@@ -1,38 +1,13 @@
-//! Puts the virtual GPU's shared objects, compressed, where the crate can embed them, and the facts
-//! of the build where `--version` finds them.
-//!
-//! They are build-dependencies, so cargo has built them before this runs, into the `deps` folder
-//! three levels above `OUT_DIR`.
+//! Puts the facts of the build where `--version` finds them, and has equal functions folded.
 #![expect(clippy::disallowed_methods, reason = "asks the compiler for its version and its folder")]
 
-use std::path::{Path, PathBuf};
+use std::env;
+use std::path::Path;
 use std::process::Command;
-use std::{env, fs, io};
 
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
-
-/// What cargo calls each object, and the name under which it is embedded.
-const OBJECTS: [(&str, &str); 2] = [
-    ("libgpubench_virtual_gpu_so.so", "virtual_gpu.so.zlib"),
-    ("libgpubench_virtual_gpu_hami_so.so", "hami.so.zlib"),
-];
-
-fn main() -> io::Result<()> {
-    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    for (built, embedded) in OBJECTS {
-        let object = find(&out, built).ok_or_else(|| {
-            io::Error::other(format!("{built} was not found in any folder above {}", out.display()))
-        })?;
-        println!("cargo::rerun-if-changed={}", object.display());
-        let mut packed =
-            ZlibEncoder::new(fs::File::create(out.join(embedded))?, Compression::best());
-        io::copy(&mut fs::File::open(&object)?, &mut packed)?;
-        packed.finish()?;
-    }
+fn main() {
     fold_equal_functions();
     build_facts();
-    Ok(())
 }
 
 /// Generic code is compiled again for each type, often to the same instructions. LLD keeps one of
@@ -80,15 +55,4 @@ fn build_facts() {
     ] {
         println!("cargo::rustc-env=GPUBENCH_BUILT_{name}={value}");
     }
-}
-
-/// With `--target` the build-dependency lies in the host's part of the target folder, in `deps` of
-/// the profile.
-fn find(out: &Path, name: &str) -> Option<PathBuf> {
-    let host = Path::new(&env::var_os("PROFILE")?).join("deps");
-    let folders = out.ancestors().skip(1).take(6);
-    let mut places = folders.flat_map(|folder| {
-        [Path::new("deps"), Path::new(""), &host].map(|part| folder.join(part).join(name))
-    });
-    places.find(|path| path.is_file())
 }

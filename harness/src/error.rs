@@ -11,25 +11,16 @@ mod tests;
 use std::io::{Error, Read};
 use std::path::{Path, PathBuf};
 
-use gpubench_record::{ExitCode, excerpt};
+use gpubench_plan::PlanError;
+use gpubench_plan::profile::ProfileError;
+use gpubench_record::ExitCode;
 
 /// An error with a cause outside gpubench; the one exception is [`ExpectedError::Internal`].
 #[derive(Debug, thiserror::Error)]
 pub enum ExpectedError {
     /// A profile has a value that is not accepted.
-    #[error("{}", profile_line(file, *line, key, problem, accepted))]
-    Profile {
-        /// Path of the file, or name of a built-in profile.
-        file: String,
-        /// Line, from 1; `None` for a key that the command line set.
-        line: Option<usize>,
-        /// Dotted key; empty if the file is not TOML.
-        key: String,
-        /// What is wrong.
-        problem: String,
-        /// Accepted values; empty if `problem` names them.
-        accepted: String,
-    },
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// A file that the user named cannot be read.
     #[error("cannot read {what} {path}: {source}", path = path.display())]
     Unreadable {
@@ -214,7 +205,7 @@ impl ExpectedError {
     #[must_use]
     pub const fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Profile { .. }
+            Self::Profile(_)
             | Self::Unreadable { .. }
             | Self::UnknownName { .. }
             | Self::Usage { .. }
@@ -253,18 +244,28 @@ impl ExpectedError {
     }
 }
 
-fn profile_line(
-    file: &str,
-    line: Option<usize>,
-    key: &str,
-    problem: &str,
-    accepted: &str,
-) -> String {
-    let place = line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"));
-    let key = if key.is_empty() { String::new() } else { format!("key `{}`: ", excerpt(key)) };
-    let accepted =
-        if accepted.is_empty() { String::new() } else { format!(" (accepted: {accepted})") };
-    format!("profile {place}: {key}{problem}{accepted}")
+impl From<PlanError> for ExpectedError {
+    fn from(error: PlanError) -> Self {
+        let text = error.to_string();
+        match error {
+            PlanError::NothingToRun { .. } => Self::NothingRan { reason: text },
+            PlanError::Ledger { .. } => Self::Internal { what: text },
+            PlanError::NoPair { .. } => Self::Usage {
+                problem: text,
+                remedy: Some(
+                    "name a sub-axis to run its first pair, or add to victims and aggressors \
+                     (gpubench list axes)"
+                        .to_owned(),
+                ),
+            },
+            PlanError::TooLittleTime { needed, .. } => Self::Usage {
+                problem: text,
+                remedy: Some(format!(
+                    "set device_time = \"{needed}\", or request fewer mechanisms or axes"
+                )),
+            },
+        }
+    }
 }
 
 fn none_if_empty(names: &[String]) -> String {
@@ -278,7 +279,7 @@ impl ExpectedError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Profile { .. } => Some(
+            Self::Profile(_) => Some(
                 "`gpubench list profiles` lists the built-in profiles; profiles/README.md explains \
                  every key"
                     .to_owned(),

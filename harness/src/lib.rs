@@ -1,34 +1,12 @@
 //! gpubench: coordinator, tenants and reports behind one command line.
 //!
-//! Modules stand in the order in which data flows; a room may use the rooms above it, the
-//! catalogues and `error`, never a room below. Only `cli` uses all of them.
+//! The rooms are packages, in the order in which data flows: `gpubench-catalogue`, `gpubench-plan`,
+//! `gpubench-host`, `gpubench-run`, `gpubench-judge`. `verbs` does what a command asks of them, and
+//! `cli` reads arguments and prints.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start processes"))]
 
 pub mod error;
 
-pub mod axis;
-pub mod catalogue;
-
-pub mod profile;
-
-pub mod plan;
-
-pub mod device;
-
-pub mod mechanism;
-
-pub mod tenant;
-
-pub mod run;
-
-pub mod gate;
-
-pub mod figures;
-
-pub mod score;
-
-pub mod claims;
-
-pub mod judge;
+pub mod verbs;
 
 pub mod cli;

@@ -13,7 +13,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gpubench-stats", &[]),
     ("gpubench-kernels", &[]),
     ("gpubench-virtual-gpu-ptx", &[]),
-    ("gpubench-virtual-gpu-model", &[]),
+    ("gpubench-profiles", &[]),
+    ("gpubench-virtual-gpu-model", &["gpubench-profiles"]),
     ("gpubench-virtual-gpu-driver", &["gpubench-virtual-gpu-model", "gpubench-virtual-gpu-ptx"]),
     (
         "gpubench-virtual-gpu-vendor-tools",
@@ -34,22 +35,74 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gpubench-virtual-gpu-hami-so", &["gpubench-virtual-gpu-hami"]),
     ("gpubench-show", &[]),
     ("gpubench-compare", &["gpubench-record", "gpubench-show", "gpubench-stats"]),
-    ("gpubench-predict", &["gpubench-record", "gpubench-show", "gpubench-stats"]),
-    ("gpubench-reports", &["gpubench-record", "gpubench-show", "gpubench-stats"]),
-    ("gpubench-workloads", &["gpubench-kernels", "gpubench-record", "gpubench-stats"]),
     (
-        "gpubench",
+        "gpubench-predict",
+        &["gpubench-profiles", "gpubench-record", "gpubench-show", "gpubench-stats"],
+    ),
+    ("gpubench-reports", &["gpubench-record", "gpubench-show", "gpubench-stats"]),
+    (
+        "gpubench-workloads",
+        &["gpubench-catalogue", "gpubench-kernels", "gpubench-record", "gpubench-stats"],
+    ),
+    ("gpubench-catalogue", &["gpubench-record"]),
+    (
+        "gpubench-plan",
+        &["gpubench-catalogue", "gpubench-profiles", "gpubench-record", "gpubench-stats"],
+    ),
+    (
+        "gpubench-judge",
         &[
-            "gpubench-compare",
-            "gpubench-kernels",
-            "gpubench-predict",
+            "gpubench-plan",
             "gpubench-record",
             "gpubench-reports",
             "gpubench-show",
             "gpubench-stats",
+        ],
+    ),
+    (
+        "gpubench-host",
+        &[
+            "gpubench-catalogue",
+            "gpubench-plan",
+            "gpubench-predict",
+            "gpubench-record",
             "gpubench-virtual-gpu",
             "gpubench-virtual-gpu-hami-so",
             "gpubench-virtual-gpu-so",
+            "gpubench-workloads",
+        ],
+    ),
+    (
+        "gpubench-run",
+        &[
+            "gpubench-catalogue",
+            "gpubench-host",
+            "gpubench-kernels",
+            "gpubench-plan",
+            "gpubench-record",
+            "gpubench-reports",
+            "gpubench-stats",
+            "gpubench-virtual-gpu",
+            "gpubench-workloads",
+        ],
+    ),
+    (
+        "gpubench",
+        &[
+            "gpubench-catalogue",
+            "gpubench-compare",
+            "gpubench-host",
+            "gpubench-judge",
+            "gpubench-kernels",
+            "gpubench-plan",
+            "gpubench-predict",
+            "gpubench-profiles",
+            "gpubench-record",
+            "gpubench-reports",
+            "gpubench-run",
+            "gpubench-show",
+            "gpubench-stats",
+            "gpubench-virtual-gpu",
             "gpubench-workloads",
         ],
     ),
@@ -59,6 +112,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// Libraries that only one package uses.
 const WRAPPED: &[(&str, &[&str])] = &[
     ("cudarc", &["gpubench-kernels"]),
+    ("nvml-wrapper", &["gpubench-host", "gpubench-run"]),
+    ("nvml-wrapper-sys", &["gpubench-host"]),
     ("polars", &["gpubench-reports"]),
     ("polars-core", &["gpubench-reports"]),
     ("polars-io", &["gpubench-reports"]),
@@ -143,6 +198,8 @@ fn names(names: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     fn findings(manifest: &str) -> Vec<String> {
@@ -198,5 +255,31 @@ mod tests {
         let expected = "p/Cargo.toml:4: gpubench-reports may not use gpubench-kernels (may use: \
                         gpubench-record, gpubench-show, gpubench-stats)";
         assert_eq!(findings(&manifest), [expected]);
+    }
+
+    /// A record is read on laptops, without a driver.
+    #[test]
+    fn reading_a_record_links_no_loader_of_cuda_and_no_nvml() {
+        let linked = |package: &str| {
+            let tree = ["tree", "--offline", "--locked", "--edges", "normal,build"];
+            let mut command = Command::new(env!("CARGO"));
+            command.args(tree).args(["--prefix", "none", "--format", "{p}", "--package", package]);
+            let output = command.current_dir("..").output().expect("cargo tree");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let has = |tree: &str, name: &str| {
+            tree.lines().any(|line| line.split(' ').next().is_some_and(|found| found == name))
+        };
+        let device = ["cudarc", "nvml-wrapper", "nvml-wrapper-sys", "libloading"];
+        for package in ["gpubench-plan", "gpubench-judge", "gpubench-reports", "gpubench-compare"] {
+            let tree = linked(package);
+            assert!(has(&tree, package) && has(&tree, "gpubench-record"), "{tree}");
+            for library in device {
+                assert!(!has(&tree, library), "{package} links {library}");
+            }
+        }
+        let tenant = linked("gpubench-workloads");
+        assert!(has(&tenant, "cudarc"), "{tenant}");
     }
 }

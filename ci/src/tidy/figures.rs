@@ -18,9 +18,9 @@ const DECLARED: &str = "harness/record/src/figures.rs";
 /// charts of the cells themselves, and the predictions that are fitted to cells.
 const READERS: &[&str] = &[
     DECLARED,
-    "harness/src/gate/",
-    "harness/src/figures/",
-    "harness/src/judge/open.rs",
+    "harness/judge/src/gate/",
+    "harness/judge/src/figures/",
+    "harness/src/verbs/open.rs",
     "harness/predict/src/calibrate/mod.rs",
     "harness/predict/src/pack/demand.rs",
 ];
@@ -49,8 +49,9 @@ pub fn made_once(tree: &Tree) -> Vec<Finding> {
             let reads_one = is_field && (of_cell || is_member && names_type);
             if reads_one || of_cell && BY_NAME.contains(&token.text) {
                 let name = token.text;
-                let message =
-                    format!("{name} of a cell: read the figure that harness/src/figures makes");
+                let message = format!(
+                    "{name} of a cell: read the figure that harness/judge/src/figures makes"
+                );
                 found.push(Finding::new(&file.path, token.line, message));
             }
         }
@@ -83,8 +84,8 @@ const VIRTUAL_GPU: &str = "harness/virtual-gpu/";
 
 /// The listing of `doctor`, from the session to the text.
 const LISTING: &[&str] = &[
-    "harness/src/judge/device_session.rs",
-    "harness/src/judge/host_report.rs",
+    "harness/src/verbs/device_session.rs",
+    "harness/src/verbs/host_report.rs",
     "harness/src/cli/doctor.rs",
 ];
 
@@ -188,17 +189,17 @@ mod tests {
             "fn f(c: &CellFigures) -> Option<f64> { Some(c.gpu_p50_ns? / 1e6) }",
             "fn f(c: &CellResult) -> f64 { c.figures.by_name()[\"closed_rate_per_s\"] }",
         ] {
-            assert_eq!(count("harness/src/claims/figures.rs", bad), 1, "{bad}");
+            assert_eq!(count("harness/judge/src/claims/figures.rs", bad), 1, "{bad}");
             assert_eq!(count("reports/src/format/csv.rs", bad), 1, "{bad}");
-            assert_eq!(count("harness/src/figures/rates.rs", bad), 0, "{bad}");
-            assert_eq!(count("harness/src/score/tests/lab.rs", bad), 0, "{bad}");
+            assert_eq!(count("harness/judge/src/figures/rates.rs", bad), 0, "{bad}");
+            assert_eq!(count("harness/judge/src/score/tests/lab.rs", bad), 0, "{bad}");
         }
         for good in [
             "fn f(x: &Rows) -> f64 { x.figures.closed_rate_per_s(2) + x.gpu_p50_ns }",
             "fn f(x: &[Row]) -> Option<f64> { closed_rate_per_s(x) }",
             "#[cfg(test)] mod t { fn f(c: &C) -> f64 { c.figures.gpu_p50_ns } }",
         ] {
-            assert_eq!(count("harness/src/run/cell.rs", good), 0, "{good}");
+            assert_eq!(count("harness/run/src/cell.rs", good), 0, "{good}");
         }
     }
 
@@ -264,7 +265,7 @@ mod planted_tests {
             "fn f(s: Option<&Machine>) { s.map(Machine::planted) }",
             "fn f(m: &Machine) -> f64 { m.noise.request }",
         ] {
-            assert_eq!(count("harness/src/plan/a.rs", bad), 1, "{bad}");
+            assert_eq!(count("harness/plan/src/a.rs", bad), 1, "{bad}");
             assert_eq!(count("workloads/src/a.rs", bad), 1, "{bad}");
             assert_eq!(count("harness/virtual-gpu/model/src/a.rs", bad), 0, "{bad}");
             assert_eq!(count("harness/src/cli/doctor.rs", bad), 0, "{bad}");
@@ -275,7 +276,7 @@ mod planted_tests {
             "// the machine's .defects\nfn f(m: &Machine) -> u32 { m.sms }",
             "#[cfg(test)] mod t { fn f(m: &mut Machine) { m.defects.fault_xid = 1; } }",
         ] {
-            assert_eq!(count("harness/src/plan/a.rs", good), 0, "{good}");
+            assert_eq!(count("harness/plan/src/a.rs", good), 0, "{good}");
         }
     }
 }

@@ -18,35 +18,20 @@ struct House {
     read: fn(&str) -> Vec<Token<'_>>,
 }
 
-/// Rooms that are functions of a record alone: they name each other and no other room.
-const OF_A_RECORD: &[&str] = &["gate", "figures", "score"];
-
-/// Packages whose catalogues change from version to version. A record holds the facts of them that
-/// gates and scores need.
-const CATALOGUES: &[&str] = &["gpubench_workloads", "gpubench_kernels"];
+/// Rooms that are functions of a record alone. Their package uses `gpubench-plan`, for the ledger
+/// of claims, and with it the catalogue.
+const OF_A_RECORD: &[&str] =
+    &["harness/judge/src/gate", "harness/judge/src/figures", "harness/judge/src/score"];
 
 /// Gates and scores reach no catalogue, so that an old record keeps its scores.
 pub fn scores_need_no_catalogue(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    for file in tree.rust() {
-        let Some(inside) = file.path.strip_prefix(HOUSES[0].root) else {
-            continue;
-        };
-        let room = room_of(inside);
-        if !OF_A_RECORD.contains(&room) {
-            continue;
-        }
+    let is_of_a_record = |path: &str| OF_A_RECORD.iter().any(|room| path.starts_with(room));
+    for file in tree.rust().filter(|file| is_of_a_record(&file.path)) {
         let scanned = tokens(&file.text);
-        let rooms = used_rooms(&scanned, inside)
-            .into_iter()
-            .filter(|(_, used)| HOUSES[0].place(used).is_some() && !OF_A_RECORD.contains(used));
-        let packages = scanned.iter().filter(|token| CATALOGUES.contains(&token.text));
-        let packages = packages.map(|token| (token.line, token.text));
-        for (line, used) in rooms.chain(packages) {
-            let message = format!(
-                "{room} may not use {used}: what it needs of it belongs in the plan of the record"
-            );
-            found.push(Finding::new(&file.path, line, message));
+        for token in scanned.iter().filter(|token| token.text == "gpubench_plan") {
+            let message = "what a score needs of the plan belongs in the record";
+            found.push(Finding::new(&file.path, token.line, message));
         }
     }
     found
@@ -165,24 +150,20 @@ fn first_names<'a>(scanned: &[Token<'a>], at: usize) -> Vec<(usize, &'a str)> {
 const HOUSES: &[House] = &[
     House {
         root: "harness/src/",
-        // What every room may use (errors and catalogues), then the flow.
-        rooms: &[
-            "error",
-            "axis",
-            "catalogue",
-            "profile",
-            "plan",
-            "device",
-            "mechanism",
-            "tenant",
-            "run",
-            "gate",
-            "figures",
-            "score",
-            "claims",
-            "judge",
-        ],
+        rooms: &["error", "verbs"],
         sees_all: &["lib", "main", "cli"],
+        read: tokens,
+    },
+    House {
+        root: "harness/host/src/",
+        rooms: &["device", "mechanism", "tenant"],
+        sees_all: &["lib"],
+        read: tokens,
+    },
+    House {
+        root: "harness/judge/src/",
+        rooms: &["gate", "figures", "score", "claims"],
+        sees_all: &["lib"],
         read: tokens,
     },
     House {
@@ -309,18 +290,18 @@ mod tests {
     #[test]
     fn rooms_use_what_lies_to_their_left() {
         let good = [
-            ("harness/src/plan/mod.rs", "use crate::profile::Profile;"),
-            ("harness/src/plan/mod.rs", "use crate::{error::E, profile::{self, run}};"),
-            ("harness/src/plan/order.rs", "use super::run; use crate::plan::A;"),
-            ("harness/src/score.rs", "use crate::gate::A;"),
-            ("harness/src/run/mod.rs", "use super::tenant::A;"),
-            ("harness/src/run/mod.rs", "mod t { use super::gate; }"),
-            ("harness/src/plan/mod.rs", "use gpubench_record::run::A; // crate::run"),
-            ("harness/src/cli/matrix.rs", "use crate::score::A;"),
-            ("harness/src/main.rs", "use crate::score::A;"),
-            ("workloads/src/plan.rs", "use crate::run::A;"),
-            ("harness/src/plan.rs", "use crate::Thing;"),
-            ("harness/src/profile.rs", "use crate::{axis::A, error::B};"),
+            ("harness/judge/src/score/mod.rs", "use crate::figures::A;"),
+            ("harness/judge/src/score/mod.rs", "use crate::{gate::E, figures::{self, claims}};"),
+            ("harness/judge/src/score/row.rs", "use super::claims; use crate::score::A;"),
+            ("harness/judge/src/score.rs", "use crate::gate::A;"),
+            ("harness/host/src/tenant/mod.rs", "use super::device::A;"),
+            ("harness/host/src/device/mod.rs", "mod t { use super::tenant; }"),
+            ("harness/judge/src/gate/mod.rs", "use gpubench_record::score::A; // crate::score"),
+            ("harness/src/cli/matrix.rs", "use crate::verbs::A;"),
+            ("harness/src/main.rs", "use crate::cli::A;"),
+            ("workloads/src/gate.rs", "use crate::score::A;"),
+            ("harness/judge/src/gate.rs", "use crate::Thing;"),
+            ("harness/judge/src/claims.rs", "use crate::{gate::A, score::B};"),
         ];
         for (path, text) in good {
             assert!(findings(path, text).is_empty(), "{path}: {text}");
@@ -330,17 +311,15 @@ mod tests {
     #[test]
     fn rooms_do_not_use_what_lies_to_their_right() {
         let bad = [
-            ("harness/src/profile.rs", "use crate::plan::A;"),
-            ("harness/src/plan/mod.rs", "use crate::{profile::A, run::B};"),
-            ("harness/src/plan/mod.rs", "fn f() { crate::run::g() }"),
-            ("harness/src/plan/mod.rs", "use super::run::A;"),
-            ("harness/src/plan/order.rs", "use super::super::gate;"),
-            ("harness/src/plan.rs", "mod tests { use super::super::gate::A; }"),
-            ("harness/src/gate/mod.rs", "use crate::cli::A;"),
-            ("harness/src/score/mod.rs", "use crate::judge::A;"),
-            ("harness/src/judge/mod.rs", "use crate::cli::A;"),
-            ("harness/src/error.rs", "use crate::profile::A;"),
-            ("harness/src/axis.rs", "use crate::profile::A;"),
+            ("harness/judge/src/gate.rs", "use crate::score::A;"),
+            ("harness/judge/src/figures/mod.rs", "use crate::{gate::A, score::B};"),
+            ("harness/judge/src/figures/mod.rs", "fn f() { crate::score::g() }"),
+            ("harness/judge/src/figures/mod.rs", "use super::score::A;"),
+            ("harness/judge/src/figures/rates.rs", "use super::super::claims;"),
+            ("harness/judge/src/score.rs", "mod tests { use super::super::claims::A; }"),
+            ("harness/host/src/device/mod.rs", "use crate::tenant::A;"),
+            ("harness/src/verbs/mod.rs", "use crate::cli::A;"),
+            ("harness/src/error.rs", "use crate::verbs::A;"),
             ("harness/src/attic.rs", ""),
         ];
         for (path, text) in bad {
@@ -381,25 +360,21 @@ mod tests {
             found.len()
         };
         for (path, text) in [
-            ("harness/src/score/cells.rs", "use crate::gate::A; use super::row;"),
-            ("harness/src/gate/mod.rs", "use gpubench_record::Plan;"),
-            ("harness/src/plan/facts.rs", "use gpubench_workloads::load;"),
+            ("harness/judge/src/score/cells.rs", "use crate::gate::A; use super::row;"),
+            ("harness/judge/src/gate/mod.rs", "use gpubench_record::Plan;"),
+            ("harness/judge/src/claims/mod.rs", "use gpubench_plan::ledger;"),
         ] {
             assert_eq!(findings(path, text), 0, "{path}: {text}");
         }
-        for (path, text) in [
-            ("harness/src/score/cells.rs", "use crate::axis;"),
-            ("harness/src/score/tests/lab.rs", "use crate::catalogue::A;"),
-            ("harness/src/gate/samples.rs", "fn f() { gpubench_workloads::load::find() }"),
-            ("harness/src/gate/mod.rs", "use crate::{gate::A, mechanism::B};"),
-        ] {
-            assert_eq!(findings(path, text), 1, "{path}: {text}");
-        }
+        let text = "fn f() { gpubench_plan::ledger() }";
+        assert_eq!(findings("harness/judge/src/gate/samples.rs", text), 1);
+        assert_eq!(findings("harness/judge/src/score/tests/lab.rs", text), 1);
     }
 
     #[test]
     fn a_finding_shows_the_order() {
-        let found = findings("harness/src/gate.rs", "\nuse crate::score::A;");
-        assert!(found[0].starts_with("harness/src/gate.rs:2: gate may not use score: the order"));
+        let path = "harness/judge/src/gate.rs";
+        let found = findings(path, "\nuse crate::score::A;");
+        assert!(found[0].starts_with(&format!("{path}:2: gate may not use score: the order")));
     }
 }

@@ -1,14 +1,14 @@
 //! What a matrix does after its cells, probes and fault trials: the flags, and the lines of a plan.
 
 use clap::builder::PossibleValuesParser;
+use gpubench_catalogue::fault;
+use gpubench_plan::profile::{Profile, TRIALS_MAX};
 use gpubench_record::{Plan, counted};
-use gpubench_workloads::fault;
 
 use super::common::whole;
 use super::plan::in_minutes;
 use crate::error::ExpectedError;
-use crate::judge::{AfterCells, FaultRequest};
-use crate::profile::{Profile, TRIALS_MAX};
+use crate::verbs::{AfterCells, FaultRequest};
 
 /// Probes and fault trials.
 #[derive(Debug, Clone, Default, clap::Args)]

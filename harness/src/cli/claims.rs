@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use gpubench_judge::claims::page::{self, Judged};
+use gpubench_plan::ledger;
 use gpubench_record::ExitCode;
 use gpubench_show::Page;
 use serde_json::{Value, json};
@@ -10,10 +12,8 @@ use serde_json::{Value, json};
 use super::common::{OutputFlag, exit_codes_help, pretty_json};
 use super::comparing::{of_records, say_warnings};
 use super::ui::Ui;
-use crate::claims::page::{self, Judged};
 use crate::error::ExpectedError;
-use crate::judge::{Repair, open_scored};
-use crate::plan::ledger;
+use crate::verbs::{Repair, open_scored};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[

@@ -2,17 +2,16 @@
 
 use std::path::Path;
 
+use gpubench_host::device::DeviceSelector;
+use gpubench_host::device::virtual_gpu::{MACHINE_FILE, Machine};
+use gpubench_host::device::virtual_gpu::{VirtualGpuError, remove_empty_parents};
+use gpubench_host::mechanism::host::{Leftover, state_dir};
 use gpubench_record::ExitCode;
-use gpubench_virtual_gpu::machine::Machine;
-use gpubench_virtual_gpu::session::MACHINE_FILE;
 
 use super::common::exit_codes_help;
 use super::ui::Ui;
-use crate::device::DeviceSelector;
-use crate::device::virtual_gpu::{VirtualGpuError, remove_empty_parents};
 use crate::error::ExpectedError;
-use crate::judge::{find_device, recovery, verdict};
-use crate::mechanism::host::{Leftover, state_dir};
+use crate::verbs::{find_device, recovery, verdict};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[

@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
+use gpubench_catalogue::{axis, mechanism};
+use gpubench_host::device::DeviceSelector;
+use gpubench_plan::profile::units::Span;
+use gpubench_plan::profile::{Overrides, Profile};
 use gpubench_record::ExitCode;
 use gpubench_record::user_victim::Reports;
 use gpubench_show::Look;
 use serde::Serialize;
 
 use super::ui::Ui;
-use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
 use crate::error::output::write_whole;
-use crate::judge::{HostOptions, Reconfigure};
-use crate::profile::load::DEFAULT;
-use crate::profile::units::Span;
-use crate::profile::{self, Overrides, Profile};
-use crate::{axis, catalogue};
+use crate::verbs::profile::load;
+use crate::verbs::{HostOptions, Reconfigure};
 
 /// Which GPU.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -55,7 +55,7 @@ pub struct ProfileFlags {
         long,
         value_name = "NAME",
         value_delimiter = ',',
-        value_parser = PossibleValuesParser::new(catalogue::names().iter().copied()),
+        value_parser = PossibleValuesParser::new(mechanism::names().iter().copied()),
     )]
     pub mechanism: Vec<String>,
     /// Only these axes or sub-axes (repeat, or separate by commas)
@@ -110,7 +110,7 @@ impl ProfileFlags {
             victim_reports: self.victim_reports,
             victim_ready: self.victim_ready,
         };
-        profile::load(self.profile.as_deref().unwrap_or(DEFAULT.name), &overrides)
+        load(self.profile.as_deref().unwrap_or("default"), &overrides)
     }
 
     /// The options of the host.

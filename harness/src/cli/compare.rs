@@ -10,7 +10,7 @@ use super::common::{OutputFlag, exit_codes_help};
 use super::comparing::{LISTING, format_of, formats, internal, of_records};
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::judge::session::records;
+use crate::verbs::session::records;
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = LISTING;

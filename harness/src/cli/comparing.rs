@@ -8,8 +8,8 @@ use gpubench_record::ExitCode;
 
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::judge::Opened;
-use crate::judge::session::{Sessions, sessions};
+use crate::verbs::Opened;
+use crate::verbs::session::{Sessions, sessions};
 
 /// The exit codes of a verb that only lists.
 pub const LISTING: &[ExitCode] = &[

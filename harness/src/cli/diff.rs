@@ -17,7 +17,7 @@ use super::comparing::{
 };
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::judge::session::{Sessions, both_sides, declared, kept_spread, nights, pinned};
+use crate::verbs::session::{Sessions, both_sides, declared, kept_spread, nights, pinned};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = JUDGING;

@@ -1,24 +1,24 @@
 //! `gpubench doctor`: checks of this host before a measurement.
 
+use gpubench_catalogue::mechanism::REFERENCE;
+use gpubench_host::device::PrivateFolder;
+use gpubench_plan::profile::{OpenLoops, Profile, Wanted};
 use gpubench_record::{Axis, ExitCode, Spread, Verification, counted};
+use gpubench_run::{RunEnd, Silent};
 use gpubench_show::{Block, Line, Page, Table};
 use gpubench_workloads::timer_selftest::{OVER_NS, Punctuality, Stops};
 
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json, whole};
 use super::signals::run_until_signal;
 use super::ui::Ui;
-use crate::catalogue::REFERENCE;
-use crate::device::PrivateFolder;
 use crate::error::ExpectedError;
-use crate::judge::device_check::Achieved;
-use crate::judge::host_report::{HostReport, TimerTest, check_host, to_json};
-use crate::judge::verdict::mechanism_row;
-use crate::judge::{
+use crate::verbs::device_check::Achieved;
+use crate::verbs::host_report::{HostReport, TimerTest, check_host, to_json};
+use crate::verbs::verdict::mechanism_row;
+use crate::verbs::{
     AfterCells, DeviceSession, FaultRequest, MatrixRequest, calibration, conclude, host_facts,
     matrix_setup,
 };
-use crate::profile::{OpenLoops, Profile, Wanted};
-use crate::run::{RunEnd, Silent};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[

@@ -6,15 +6,15 @@ use gpubench_compare::history::{Declared, History};
 use gpubench_compare::render;
 use gpubench_compare::render::HISTORY_FORMATS;
 use gpubench_record::{ExitCode, counted};
+use gpubench_run::{rfc3339, rfc3339_now};
 
 use super::common::{OutputFlag, exit_codes_help, whole};
 use super::comparing::{LISTING, format_of, formats, internal, of_records, say_problems};
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::judge::session::{
+use crate::verbs::session::{
     Keep, declare, declared, night_means, pin, pins, pruning, remove, unpin,
 };
-use crate::run::{rfc3339, rfc3339_now};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = LISTING;

@@ -1,16 +1,15 @@
 //! `gpubench list`: the entries of the catalogues.
 
 use clap::ValueEnum;
+use gpubench_catalogue::mechanism;
 use gpubench_record::ExitCode;
 use gpubench_show::{Block, Line, Look, Page, Table};
 use serde_json::Value;
 
 use super::common::{TextFormat, exit_codes_help, pretty_json};
 use super::ui::Ui;
-use crate::catalogue;
 use crate::error::ExpectedError;
-use crate::judge::fault_answers::{self, ASSUMED, MEASURED};
-use crate::judge::listing::{self as catalogues, Row};
+use crate::verbs::listing::{self as catalogues, Row};
 
 /// The indentation of a paragraph, and the separator within its lines.
 const INDENT: usize = 4;
@@ -102,7 +101,8 @@ fn below(what: What, left_out: &[Row]) -> Vec<String> {
         for (mechanism, reason) in catalogues::without_faults() {
             lines.push(format!("no fault under {mechanism}: {reason}"));
         }
-        lines.extend(fault_answers::campaigns());
+        #[cfg(feature = "virtual-gpu")]
+        lines.extend(crate::verbs::fault_answers::campaigns());
     }
     for row in left_out {
         let reason = row.details.iter().find(|(key, _)| *key == catalogues::LEFT_OUT);
@@ -149,7 +149,7 @@ fn entries(rows: &[Row], width: usize) -> Page {
 fn details(row: &Row) -> Vec<String> {
     let details = row.details.iter();
     // `NOT_UNDER` is printed once below the rows, answers have their own lines.
-    let elsewhere = [catalogues::NOT_UNDER, MEASURED, ASSUMED];
+    let elsewhere = [catalogues::NOT_UNDER, catalogues::MEASURED, catalogues::ASSUMED];
     let details = details.filter(|(key, _)| !elsewhere.contains(key));
     details.filter_map(detail).collect()
 }
@@ -157,7 +157,7 @@ fn details(row: &Row) -> Vec<String> {
 /// The answers to a fault, one line each, after what they rest on.
 fn answers(row: &Row) -> Vec<String> {
     let found = row.details.iter();
-    let found = found.filter(|(key, _)| [MEASURED, ASSUMED].contains(key));
+    let found = found.filter(|(key, _)| [catalogues::MEASURED, catalogues::ASSUMED].contains(key));
     let entries = found.filter_map(|(_, value)| value.as_array()).flatten();
     let lines = entries.filter_map(|entry| entry["evidence"].as_str().zip(entry["key"].as_str()));
     lines.map(|(on, line)| format!("{on} {line}")).collect()
@@ -187,7 +187,7 @@ fn detail((key, value): &(&'static str, Value)) -> Option<String> {
     match value {
         Value::String(text) => Some(format!("{key} {text}")),
         Value::Bool(true) => Some(key),
-        Value::Array(items) if items.len() == catalogue::names().len() && key == "mechanisms" => {
+        Value::Array(items) if items.len() == mechanism::names().len() && key == "mechanisms" => {
             Some("under every mechanism".to_owned())
         }
         Value::Array(items) if !items.is_empty() => {

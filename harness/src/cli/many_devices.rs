@@ -8,7 +8,9 @@ mod summary;
 use std::path::{Path, PathBuf};
 
 use child::{Beside, End, Started};
+use gpubench_host::device::{DeviceChoice, DeviceSelector};
 use gpubench_record::ExitCode;
+use gpubench_run::core_shares;
 use gpubench_workloads::command::PART_OF;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use tokio::sync::watch;
@@ -16,11 +18,9 @@ use tokio::task::JoinSet;
 
 use super::signals::Signals;
 use super::ui::Ui;
-use crate::device::{DeviceChoice, DeviceSelector};
 use crate::error::ExpectedError;
-use crate::judge::run_folder;
-use crate::judge::targets::{Target, targets};
-use crate::run::core_shares;
+use crate::verbs::run_folder;
+use crate::verbs::targets::{Target, targets};
 
 /// Which GPUs, and how.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+use gpubench_host::device::DeviceSelector;
+use gpubench_plan::profile::Profile;
 use gpubench_record::{Cell, ExitCode};
 use gpubench_reports::store::seal;
 use gpubench_reports::{RenderOptions, View, format};
+use gpubench_run::{Observer, RunEnd, RunPhase};
 use gpubench_workloads::command::SIGN_PASSWORD;
 
 use super::after_cells::AfterCellsFlags;
@@ -16,16 +19,13 @@ use super::progress::Progress;
 use super::resume_flags;
 use super::signals::run_until_signal;
 use super::ui::Ui;
-use crate::device::DeviceSelector;
 use crate::error::output::write_whole;
 use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
-use crate::judge::signing::SigningKey;
-use crate::judge::{
+use crate::verbs::signing::SigningKey;
+use crate::verbs::{
     Concluded, DeviceSession, MatrixRequest, MatrixSetup, conclude, host_facts, matrix_setup,
     provenance, report_options, resume, resumed_setup, run_folder, verdict,
 };
-use crate::profile::Profile;
-use crate::run::{Observer, RunEnd, RunPhase};
 
 /// When a mechanism ends the run with exit code 3 or 4.
 const MECHANISM_CODES: &str = "\n\nA mechanism fails (4) if it cannot be set up or its proof does \

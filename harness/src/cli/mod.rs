@@ -31,7 +31,10 @@ mod resume_flags;
 mod schemas;
 pub mod signals;
 pub mod simulate;
+#[cfg(feature = "virtual-gpu")]
+mod stand_ins;
 pub mod ui;
+#[cfg(feature = "virtual-gpu")]
 pub mod virtual_gpu;
 
 use std::ffi::OsString;
@@ -43,7 +46,6 @@ use gpubench_record::ExitCode;
 
 use crate::error::ExpectedError;
 use ui::{ColorWhen, Ui};
-use virtual_gpu::Status;
 
 /// The version, and what the program was built from and with.
 const LONG_VERSION: &str = concat!(
@@ -95,9 +97,20 @@ enum Verb {
     Advise(advise::Args),
     Simulate(simulate::Args),
     Pack(pack::Args),
+    #[cfg(feature = "virtual-gpu")]
     VirtualGpu(virtual_gpu::Args),
     Completions(completions::Args),
     Man(man::Args),
+}
+
+/// The exit code of this process: its own, or that of a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// A documented exit code.
+    Own(ExitCode),
+    /// The exit code of the program that `exec` ran.
+    #[cfg(feature = "virtual-gpu")]
+    Child(u8),
 }
 
 impl Verb {
@@ -135,6 +148,7 @@ impl Verb {
             Self::Pack(args) => pack::run(args, ui),
             Self::Completions(args) => completions::run(args, ui),
             Self::Man(args) => man::run(args, ui),
+            #[cfg(feature = "virtual-gpu")]
             Self::VirtualGpu(args) => return virtual_gpu::run(args, ui),
         };
         code.map(Status::Own)
@@ -156,6 +170,7 @@ pub fn run(argv: &[OsString]) -> u8 {
     };
     match status {
         Status::Own(code) => code.code(),
+        #[cfg(feature = "virtual-gpu")]
         Status::Child(code) => code,
     }
 }
@@ -189,6 +204,7 @@ fn exit_codes() -> Vec<ExitCode> {
         advise::EXIT_CODES,
         simulate::EXIT_CODES,
         pack::EXIT_CODES,
+        #[cfg(feature = "virtual-gpu")]
         virtual_gpu::EXIT_CODES,
         completions::EXIT_CODES,
         man::EXIT_CODES,

@@ -10,7 +10,7 @@ use super::common::{OutputFlag, exit_codes_help};
 use super::comparing::{format_of, formats, internal, of_records, percent, say_problems};
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::judge::session::night_means;
+use crate::verbs::session::night_means;
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[

@@ -1,26 +1,25 @@
 //! `gpubench plan`: the cells of a run, their order and duration, and the changes on the host. Runs
 //! no cell; `--rehearse` makes and undoes the changes.
 
+use gpubench_host::device::DeviceSelector;
+use gpubench_host::device::virtual_gpu::TimeMode;
+use gpubench_plan::profile::Profile;
+use gpubench_plan::profile::units::Span;
+use gpubench_plan::{Detectable, notes};
 use gpubench_record::{Cell, ExitCode, Plan, counted};
+use gpubench_run::shortage;
 use gpubench_show::{Block, Page, Table};
-use gpubench_virtual_gpu::session::TimeMode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::after_cells;
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json};
 use super::ui::Ui;
-use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
-use crate::judge::{
+use crate::verbs::{
     AfterCells, DeviceSession, RehearsalOutcome, Rehearsed, add_after_cells, calibration,
     capabilities, host_facts, ptx_hash, rehearse,
 };
-use crate::plan;
-use crate::plan::{Detectable, notes};
-use crate::profile::Profile;
-use crate::profile::units::Span;
-use crate::run::shortage;
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -64,7 +63,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let options = args.profile.host_options();
     let device = args.device.device.as_ref();
     let facts = host_facts::of_device(device, &options, &profile)?;
-    let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
+    let mut plan = gpubench_plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
     // Virtual time passes without cores.
     let is_virtual = device.is_some_and(DeviceSelector::is_virtual)
         && host_facts::time_mode(device, &options, &profile) == TimeMode::Virtual;
@@ -75,7 +74,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             what: format!("the cores of this process are unknown: {error}"),
         })?);
     }
-    let rows = plan::detectable(&plan, calibration::known(&facts.uuid)?.as_ref());
+    let rows = gpubench_plan::detectable(&plan, calibration::known(&facts.uuid)?.as_ref());
     match args.format {
         TextFormat::Json => ui.print(&render_json(&plan, &rows, &notes)?)?,
         TextFormat::Text => ui.page(&page(&plan, &rows, &notes))?,

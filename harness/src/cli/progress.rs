@@ -11,7 +11,7 @@ use gpubench_record::plan::TopUpDecision;
 use gpubench_record::{Cell, Condition, Plan, TopUp};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::run::RunPhase;
+use gpubench_run::RunPhase;
 
 /// Lines elsewhere than on a terminal: one for each part of this size.
 const LINES: u64 = 20;
@@ -284,9 +284,11 @@ impl State {
 mod tests {
     use std::time::Duration;
 
+    use gpubench_plan::draft::device_check;
+    use gpubench_plan::profile::Overrides;
+
     use super::State;
-    use crate::plan::draft::device_check;
-    use crate::profile::{Overrides, load};
+    use crate::verbs::profile::load;
 
     fn seconds_left(line: &str) -> Option<u64> {
         let text = line.split("ETA ").nth(1)?.split_whitespace().next()?;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use gpubench_catalogue::axis;
 use gpubench_record::{ExitCode, RunRecord};
 use gpubench_reports::format::{TEXT, TEXT_ALIAS};
 use gpubench_reports::store::{SIGNATURE_FILE, write_anonymized};
@@ -11,9 +12,8 @@ use gpubench_reports::{RenderOptions, Selection, View, format};
 use super::common::{OutputFlag, exit_codes_help};
 use super::comparing::{of_records, say_warnings};
 use super::ui::Ui;
-use crate::axis;
 use crate::error::ExpectedError;
-use crate::judge::{Repair, newest, open_scored, report_options, signing, verdict, verified};
+use crate::verbs::{Repair, newest, open_scored, report_options, signing, verdict, verified};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[

@@ -4,13 +4,14 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use gpubench_plan::profile::{Profile, Wanted};
+
 use super::common::ProfileFlags;
 use super::matrix::Args;
 use super::{Verb, parse};
 use crate::error::ExpectedError;
-use crate::judge::Reconfigure;
-use crate::judge::resume::Interrupted;
-use crate::profile::{Profile, Wanted};
+use crate::verbs::Reconfigure;
+use crate::verbs::resume::Interrupted;
 
 /// A flag with its value on this command line and in the record; empty without a value, and `None`
 /// in a record without the flag.

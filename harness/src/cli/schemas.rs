@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use super::plan;
-use crate::judge::{Rehearsed, listing};
+use crate::verbs::{Rehearsed, listing};
 
 /// The schema of what is printed: a field that is always printed is required.
 fn schema_of<T: JsonSchema>() -> Schema {

@@ -6,14 +6,13 @@ use std::panic::{PanicHookInfo, UnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpubench_record::ExitCode;
+use gpubench_run::{KernelLog, Observer, RunEnd, RunError, Setup};
 use procfs::process::Process;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::error::ExpectedError;
-use crate::judge::verdict;
-use crate::run;
-use crate::run::{KernelLog, Observer, RunEnd, RunError, Setup};
+use crate::verbs::verdict;
 
 /// Runs the plan.
 ///
@@ -43,7 +42,7 @@ pub fn run_until_signal(
             // The sender lives until the run ends: a dropped sender counts as a signal.
             std::future::pending::<()>().await;
         });
-        let end = run::run(setup, kernel_log, stopped, observer).await;
+        let end = gpubench_run::run(setup, kernel_log, stopped, observer).await;
         signals.abort();
         end.map_err(|error| match error {
             RunError::Tenant(error) if has_user_victim => verdict::from_user_victim(error),

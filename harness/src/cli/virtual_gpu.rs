@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use gpubench_compare::fidelity::{Compared, Conclusion, Fidelity, Pair, Reasons};
 use gpubench_compare::render;
 use gpubench_compare::render::FORMATS;
+use gpubench_host::device::{DeviceSelector, VirtualGpu};
+use gpubench_plan::profile::{Overrides, Profile};
 use gpubench_record::{ExitCode, RunRecord};
+use gpubench_run::{RunEnd, Silent};
 use gpubench_show::Table;
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
@@ -15,20 +18,18 @@ use gpubench_virtual_gpu::{kernel_log, machine};
 use gpubench_workloads::command::{Inherits, command as process};
 use serde_json::json;
 
+use super::Status;
 use super::common::{TextFormat, exit_codes_help, pretty_json, whole};
 use super::ui::Ui;
 use crate::cli::common::OutputFlag;
 use crate::cli::comparing::{format_of, formats, internal};
 use crate::cli::signals::run_until_signal;
-use crate::device::{DeviceSelector, VirtualGpu};
 use crate::error::ExpectedError;
-use crate::judge::{
+use crate::verbs::profile::load;
+use crate::verbs::{
     DeviceSession, HostOptions, MatrixRequest, conclude, fidelity, host_facts, matrix_setup,
     rescore, session, verdict,
 };
-use crate::profile;
-use crate::profile::{Overrides, Profile};
-use crate::run::{RunEnd, Silent};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -108,15 +109,6 @@ struct Exec {
     /// The program and its arguments, after `--`
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-}
-
-/// The exit code of this process: its own, or that of a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// A documented exit code.
-    Own(ExitCode),
-    /// The exit code of the program that `exec` ran.
-    Child(u8),
 }
 
 /// Runs the sub-verb.
@@ -282,7 +274,7 @@ struct FidelityArgs {
 /// When a record or list cannot be read, a run fails, or the output cannot be written.
 fn compare_with_records(args: &FidelityArgs, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let format = format_of(&args.format, FORMATS)?;
-    let options = profile::load(&args.profile, &Overrides::default())?;
+    let options = load(&args.profile, &Overrides::default())?;
     let reasons = args.reasons.as_deref().map(fidelity::reasons);
     let reasons = reasons.transpose()?.unwrap_or_else(Reasons::default);
     let session::Records { records, notes, .. } = session::records(&args.records, |_| ())?;

@@ -3,6 +3,7 @@
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
 
+use gpubench_plan::profile::ProfileError;
 use gpubench_record::ExitCode;
 
 use super::ExpectedError;
@@ -27,13 +28,13 @@ fn busy() -> ExpectedError {
 }
 
 fn before_a_run() -> Vec<(ExpectedError, u8)> {
-    let profile = ExpectedError::Profile {
+    let profile = ExpectedError::Profile(ProfileError {
         file: "mine.toml".to_owned(),
         line: Some(3),
         key: "axes".to_owned(),
         problem: "unknown axis \"l3\"".to_owned(),
         accepted: "compute, bandwidth".to_owned(),
-    };
+    });
     let unreadable = ExpectedError::Unreadable {
         what: "profile",
         path: path(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpubench::judge::{Repair, open_scored};
+use gpubench::verbs::{Repair, open_scored};
 use gpubench_reports::store::{SampleFile, SampleLog};
 use gpubench_reports::{CATALOGUE, RenderOptions};
 

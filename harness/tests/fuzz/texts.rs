@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpubench::error::ExpectedError;
-use gpubench::profile;
-use gpubench::profile::Overrides;
+use gpubench_plan::profile;
+use gpubench_plan::profile::Overrides;
 use gpubench_predict::pack::Demand;
 use gpubench_predict::simulate::Scenario;
 use gpubench_record::wire::from_line;

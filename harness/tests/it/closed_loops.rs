@@ -1,7 +1,7 @@
 //! Rates of closed loops against what is planted: the periods of a limiter, and an SM clock that
 //! the neighbour's power lowers.
 
-use gpubench::plan::phase_ns;
+use gpubench_plan::phase_ns;
 use gpubench_record::{CeilingKind, Condition, MatrixRow, RunRecord, TopUpDecision};
 use serde_json::Value;
 

@@ -18,13 +18,12 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use gpubench::axis;
-use gpubench::device::VirtualGpu;
+use gpubench_catalogue::{axis, workload};
+use gpubench_host::device::VirtualGpu;
 use gpubench_record::Role;
 use gpubench_stats::{Confidence, Estimate, two_sample};
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::session::TimeMode;
-use gpubench_workloads::load;
 use tenants::{BLOCKS, Cell, Tenant};
 
 use crate::support::{Error, TestResult, binary};
@@ -85,7 +84,7 @@ fn concurrent_aggressors_slow_only_the_victims_of_their_resource() -> TestResult
 #[test]
 fn every_aggressor_of_the_catalogue_has_a_row() {
     let rows: BTreeSet<&str> = CONCURRENT.iter().map(|row| row.aggressor).collect();
-    let all = load::CATALOGUE.iter().filter(|one| one.role == Role::Aggressor);
+    let all = workload::CATALOGUE.iter().filter(|one| one.role == Role::Aggressor);
     assert_eq!(rows, all.map(|one| one.name).collect());
 }
 
@@ -233,7 +232,7 @@ fn run(
 /// take blocks as independent. A context is created quickly, so that several are created in each
 /// block. The power cap is high, unless it is under test, because all tenants share power.
 fn machine(sharing: Sharing) -> Result<String, Error> {
-    let text = include_str!("../../../profiles/machines/turing.toml");
+    let text = gpubench_profiles::TURING;
     let mut machine: toml::Table = text.parse()?;
     let capped = sharing == Sharing::Capped;
     let cap_w = if capped { 60.0 } else { 500.0 };

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::support::{Error, Lab, TestResult, finish, program};
 use gpubench_record::{CellResult, Gate, GateState, OutcomeKind, RunRecord};
 use gpubench_workloads::clock::thread::Cores;
+
+use crate::support::{Error, Lab, TestResult, finish, program};
 
 /// Native cells alone, with closed loops that hold many turns of the kernel's scheduler.
 const NATIVE: &str = r#"

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::support::{Error, Finished, Lab, TestResult, finish, gpubench};
 use gpubench_virtual_gpu::machine::BUILT_IN;
+
+use crate::support::{Error, Finished, Lab, TestResult, finish, gpubench};
 use serde_json::Value;
 
 /// A JSON value as the text prints it.
@@ -104,7 +105,7 @@ impl Reports {
         let all = self.json["mechanisms"].as_array().ok_or("no mechanisms")?;
         let name = |one: &Value| plain(&one["variant"]["mechanism"]);
         let names: Vec<String> = all.iter().map(name).collect();
-        assert_eq!(names, gpubench::catalogue::names(), "{}", self.machine);
+        assert_eq!(names, gpubench_catalogue::mechanism::names(), "{}", self.machine);
         for one in all {
             let found = &one["availability"];
             let verdict = match &*plain(&found["availability"]) {
@@ -232,7 +233,9 @@ fn sources(folder: &Path, all: &mut String) -> std::io::Result<()> {
 #[test]
 fn every_command_of_a_remedy_runs_on_the_virtual_device() -> TestResult {
     let mut source = String::new();
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut source)?;
+    for room in ["src", "host/src", "run/src"] {
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(room), &mut source)?;
+    }
     let commands = commands_in(&source);
     for known in ["nvidia-smi -c DEFAULT", "nvidia-smi -mig 0", "nvidia-smi --gpu-reset"] {
         assert!(commands.contains(known), "{known}: {commands:?}");

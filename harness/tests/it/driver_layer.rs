@@ -5,8 +5,7 @@
 //! child process.
 #![expect(unsafe_code, reason = "destroys a context under its work")]
 
-use crate::support::{Error, TestResult, finish, rerun};
-use gpubench::device::VirtualGpu;
+use gpubench_host::device::VirtualGpu;
 use gpubench_kernels::driver::{
     AllocKind, Args, Attribute, Context, Device, DeviceBuffer, Driver, DriverError, Event,
     EventKind, FuncAttribute, Function, Graph, Grid, IpcMapping, Limit, Module, OtherMemory,
@@ -14,6 +13,8 @@ use gpubench_kernels::driver::{
 };
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::session::TimeMode;
+
+use crate::support::{Error, TestResult, finish, rerun};
 
 /// Destination and source of a copy.
 type Ends = [DeviceBuffer<u32>; 2];

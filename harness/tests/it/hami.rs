@@ -7,11 +7,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Error, TestResult, driver_client};
-use gpubench::device::VirtualGpu;
+use gpubench_host::device::VirtualGpu;
 use gpubench_virtual_gpu::crash::{self, Place};
 use gpubench_virtual_gpu::session::SAMPLE_ENV;
 use gpubench_virtual_gpu::session::TimeMode;
+
+use crate::support::{Error, TestResult, driver_client};
 
 // The mechanisms that the virtual GPU's own tests cover.
 #[path = "../../virtual-gpu/abi/tests/it/mps_support/mechanisms.rs"]
@@ -22,7 +23,7 @@ const MIB: u64 = 1 << 20;
 /// Starts a `hopper` with a change to its machine file.
 fn start(change: impl Fn(String) -> String) -> Result<(VirtualGpu, tempfile::TempDir), Error> {
     let dir = tempfile::tempdir()?;
-    let text = include_str!("../../../profiles/machines/hopper.toml").to_owned();
+    let text = gpubench_profiles::HOPPER.to_owned();
     let file = dir.path().join("machine.toml");
     std::fs::write(&file, change(text))?;
     let gpu = VirtualGpu::start(&file.display().to_string(), TimeMode::Wall, 1)?;
@@ -112,7 +113,7 @@ fn a_context_that_the_program_creates_is_not_counted() -> TestResult {
 /// `MemoryCap`: what a process allocates beyond its limit.
 #[test]
 fn noise_changes_nothing_about_what_gets_through() -> TestResult {
-    let text = include_str!("../../../profiles/machines/hopper.toml");
+    let text = gpubench_profiles::HOPPER;
     let mut machine: toml::Table = text.parse()?;
     let noise = machine.get_mut("noise").and_then(toml::Value::as_table_mut);
     let noise = noise.ok_or("no noise")?;
@@ -244,7 +245,7 @@ fn end(mut client: Child) -> TestResult {
 #[test]
 fn the_tests_of_the_device_cover_every_mechanism_of_the_harness() {
     let covered = mechanisms::Mechanism::ALL.iter().map(|m| m.name());
-    assert_eq!(covered.collect::<Vec<_>>(), gpubench::catalogue::names());
+    assert_eq!(covered.collect::<Vec<_>>(), gpubench_catalogue::mechanism::names());
 }
 
 #[test]

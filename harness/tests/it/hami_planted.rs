@@ -10,10 +10,11 @@ mod intervals;
 
 use std::process::{Command, Stdio};
 
-use crate::support::{Error, Finished, TestResult, driver_client};
-use gpubench::device::VirtualGpu;
+use gpubench_host::device::VirtualGpu;
 use gpubench_virtual_gpu::machine::{Machine, Noise};
 use gpubench_virtual_gpu::session::TimeMode::Virtual;
+
+use crate::support::{Error, Finished, TestResult, driver_client};
 use intervals::{EACH, SEEDS, covered, covered_chance, near};
 
 /// A `hopper` without noise, or with all noise that is drawn repeatedly.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gpubench::mechanism::host::mps_processes;
+use gpubench_host::mechanism::host::mps_processes;
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::machine::BUILT_IN;
 

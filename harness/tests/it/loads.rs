@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
+use gpubench_catalogue::workload::LENGTHS_NS;
 use gpubench_record::{LoadSpec, MatrixRow, OutcomeKind, RefusalKind, Role, SampleStatus, SubAxis};
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_workloads::clock::{Clock, Participation, Time};
 use gpubench_workloads::device::{EventPool, Requests};
 use gpubench_workloads::generator::{CellRun, Reap, run_cell};
 use gpubench_workloads::load;
-use gpubench_workloads::load::{Calibrated, Gpu, LENGTHS_NS, LoadError, Workload};
+use gpubench_workloads::load::{Calibrated, Gpu, Load, LoadError};
 use gpubench_workloads::log::{LogWriter, read_log};
 use serde_json::{Value, json};
 
@@ -49,7 +50,7 @@ fn every_workload_does_its_job_on_every_machine() -> TestResult {
         let machine = Machine::load(&name)?;
         let lines = run.join().map_err(|_| "a run panicked")??;
         let names: Vec<&str> = lines.keys().map(String::as_str).collect();
-        assert_eq!(names.len(), load::CATALOGUE.len(), "{names:?}");
+        assert_eq!(names.len(), load::LOADS.len(), "{names:?}");
         for (workload, line) in &lines {
             let found = check(&machine, load::find(workload)?, line);
             let found = found.into_iter();
@@ -58,20 +59,24 @@ fn every_workload_does_its_job_on_every_machine() -> TestResult {
         measured.push(lines);
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    for workload in load::CATALOGUE.iter() {
-        let params = |lines: &BTreeMap<String, Value>| lines[workload.name]["params"].clone();
-        let is_fixed = workload.name == "context-storm";
+    for workload in load::LOADS.iter() {
+        let params = |lines: &BTreeMap<String, Value>| lines[workload.facts.name]["params"].clone();
+        let is_fixed = workload.facts.name == "context-storm";
         let same = params(&measured[0]) == params(&measured[1]);
         // Machines with hosts of nearly one speed have the same bursts of launches.
-        let of_host = workload.sub_axis == SubAxis::Launch;
-        assert!(same == is_fixed || of_host, "{}: sizes must follow the device", workload.name);
+        let of_host = workload.facts.sub_axis == SubAxis::Launch;
+        assert!(
+            same == is_fixed || of_host,
+            "{}: sizes must follow the device",
+            workload.facts.name
+        );
     }
     Ok(())
 }
 
 /// Compares one line with the machine file; returns the differences.
-fn check(machine: &Machine, workload: &Workload, line: &Value) -> Vec<String> {
-    let (name, role) = (workload.name, workload.role);
+fn check(machine: &Machine, workload: &Load, line: &Value) -> Vec<String> {
+    let (name, role) = (workload.facts.name, workload.facts.role);
     let figure = |key: &str| line[key].as_f64().unwrap_or(f64::NAN);
     if let Some(reason) = line["waived"].as_str() {
         return vec![format!("is waived: {reason}")];
@@ -83,7 +88,7 @@ fn check(machine: &Machine, workload: &Workload, line: &Value) -> Vec<String> {
     };
     let length = figure("service_ns") / service_ns(name) as f64;
     let tolerance = if role == Role::Victim { 0.1 } else { 0.25 };
-    let has_length = workload.knob.is_some();
+    let has_length = workload.facts.knob.is_some();
     let fraction = peak_per_s(machine, name).map(|peak| work_per_s / peak);
     let doses = [("work", figure("achieved_dose")), ("windows", figure("busy_dose"))];
     let mut problems = Vec::new();
@@ -138,22 +143,22 @@ fn peak_per_s(machine: &Machine, name: &str) -> Option<f64> {
 fn print_measurements() -> TestResult {
     let device = Device::of_environment()?;
     let (gpu, clock) = (&device.gpu, &device.clock);
-    for workload in load::CATALOGUE.iter() {
+    for workload in load::LOADS.iter() {
         device.expect(0)?;
         let participation = Participation::join(clock, 0)?;
         let found = calibrate(workload, gpu, clock)?;
         participation.leave()?;
         let line = match found {
-            Err(waived) => json!({ "name": workload.name, "waived": waived }),
+            Err(waived) => json!({ "name": workload.facts.name, "waived": waived }),
             Ok(found) => {
                 let mut line = json!({
-                    "name": workload.name,
+                    "name": workload.facts.name,
                     "params": found.spec.params,
                     "service_ns": found.service_ns,
                     "rate_per_s": found.rate_per_s,
                     "work_per_request": found.work_per_request,
                 });
-                if workload.role == Role::Aggressor {
+                if workload.facts.role == Role::Aggressor {
                     let (achieved, busy) = at_dose(workload, &found, &device)?;
                     line["achieved_dose"] = json!(achieved);
                     line["busy_dose"] = json!(busy);
@@ -169,23 +174,23 @@ fn print_measurements() -> TestResult {
 
 /// Verifies and calibrates; the inner error is the reason of a waiver.
 fn calibrate(
-    workload: &Workload,
+    workload: &Load,
     gpu: &Gpu,
     clock: &Clock,
 ) -> Result<Result<Calibrated, String>, Error> {
     if let Some(reason) = workload.lacks(gpu)? {
         return Ok(Err(reason));
     }
-    let name = workload.name;
+    let name = workload.facts.name;
     workload.verify(gpu).map_err(|error| format!("verifying {name}: {error}"))?;
-    let share = if workload.role == Role::Victim { SHARE } else { 1.0 };
+    let share = if workload.facts.role == Role::Victim { SHARE } else { 1.0 };
     let found = load::calibrate(workload, gpu, clock, share, service_ns(name));
     Ok(Ok(found.map_err(|error| format!("calibrating {name}: {error}"))?))
 }
 
 /// Runs an aggressor at a dose. Returns its work as a fraction of its work without pauses, and the
 /// fraction of the time during which it had work outstanding.
-fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(f64, f64), Error> {
+fn at_dose(workload: &Load, found: &Calibrated, device: &Device) -> Result<(f64, f64), Error> {
     const DEPTH: u32 = 2;
     let (gpu, clock) = (&device.gpu, &device.clock);
     let end_ns = (30 * found.service_ns).max(10 * PERIOD_NS).next_multiple_of(PERIOD_NS);
@@ -206,19 +211,19 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
         issuer: 0,
         reaper: 1,
         reaper_cores: None,
-        answers: workload.answers(),
+        answers: workload.facts.answers,
     };
     let time: Arc<dyn Time> = Arc::new(clock.clone());
     let reap: Arc<dyn Reap> = Arc::clone(&pool) as Arc<dyn Reap>;
     let mut requests = Requests { gpu, pool, prepared: &mut *prepared };
     let outcome = run_cell(&time, &cell, &mut requests, &reap, log)?;
-    assert_eq!(outcome.failure, None, "{}", workload.name);
+    assert_eq!(outcome.failure, None, "{}", workload.facts.name);
     device.expect(0)?;
     let participation = Participation::join(clock, 0)?;
     drop(prepared);
     participation.leave()?;
     let rows = read_log(&path)?.rows;
-    assert!(rows.iter().all(|row| row.status == SampleStatus::Ok), "{}", workload.name);
+    assert!(rows.iter().all(|row| row.status == SampleStatus::Ok), "{}", workload.facts.name);
     let mut spans: Vec<(u64, u64)> =
         rows.iter().map(|row| (row.t_issue_ns, row.t_done_ns)).collect();
     spans.sort_unstable();
@@ -281,16 +286,16 @@ const EXTRAPOLATED: [&str; 8] = ["compute", "l2", "fp64", "int", "tensor", "shar
 
 /// The victims and lengths to test on a machine. The slow machine has those that take too long on
 /// the others.
-fn cases(machine: &str) -> Vec<(&'static Workload, u64)> {
+fn cases(machine: &str) -> Vec<(&'static Load, u64)> {
     const HOST_BOUND: [&str; 5] = ["pcie", "pcie-download", "launch", "launch-sync", "alloc"];
     let is_slow = machine.ends_with("crawling.toml");
     let [min_ns, max_ns] = LENGTHS_NS;
-    let victims = load::CATALOGUE.iter().filter(|w| w.role == Role::Victim);
-    let with_knob = victims.copied().filter(|victim| victim.knob.is_some());
+    let victims = load::LOADS.iter().filter(|w| w.facts.role == Role::Victim);
+    let with_knob = victims.copied().filter(|victim| victim.facts.knob.is_some());
     let pairs = with_knob.flat_map(|victim| [(victim, min_ns), (victim, max_ns)]);
-    let is_tested = |&(victim, length_ns): &(&Workload, u64)| {
+    let is_tested = |&(victim, length_ns): &(&Load, u64)| {
         let is_long = length_ns == max_ns;
-        match victim.name {
+        match victim.facts.name {
             "inference" => !is_long && !is_slow && machine != "hopper",
             name if is_long && EXTRAPOLATED.contains(&name) => is_slow || machine == "hopper",
             name => (is_long && !HOST_BOUND.contains(&name)) == is_slow,
@@ -299,23 +304,18 @@ fn cases(machine: &str) -> Vec<(&'static Workload, u64)> {
     pairs.filter(is_tested).collect()
 }
 
-fn case_name(victim: &Workload, length_ns: u64) -> String {
-    format!("{} {length_ns}", victim.name)
+fn case_name(victim: &Load, length_ns: u64) -> String {
+    format!("{} {length_ns}", victim.facts.name)
 }
 
 /// The error of a case, if it has one.
-fn check_lengths(
-    machine: &Machine,
-    victim: &Workload,
-    length_ns: u64,
-    line: &Value,
-) -> Option<String> {
+fn check_lengths(machine: &Machine, victim: &Load, length_ns: u64, line: &Value) -> Option<String> {
     // A round is one allocation and its release, whose times are in the machine file.
     let round_ns = (machine.host.alloc_ns + machine.host.free_ns) as f64;
     let wanted_ns = length_ns as f64;
     let near = |ns: f64| (ns / wanted_ns - 1.0).abs() <= TOLERANCE;
     let rounds = (wanted_ns / round_ns).round().max(1.0);
-    if victim.name == "alloc" && !near(rounds * round_ns) {
+    if victim.facts.name == "alloc" && !near(rounds * round_ns) {
         let figure = |key: &str| line[key].as_f64().unwrap_or(f64::NAN);
         let good = line["is_waiver"] == true
             && (figure("least_ns") / round_ns - 1.0).abs() < 0.1

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use gpubench_record::OutcomeKind;
+
 use super::support::fault::signal;
 use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during};
-use gpubench_record::OutcomeKind;
 
 /// The shortest profile, with two mechanisms.
 const PROFILE: &str =

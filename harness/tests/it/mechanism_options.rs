@@ -317,7 +317,7 @@ fn available_mechanisms_run_in_existing_instances() -> TestResult {
     assert_eq!(report["device"]["sm_count"], 0, "no instance has all SMs");
     divided.matrix("out", &[])?;
     let record = divided.host.lab.record("out")?;
-    assert_eq!(record.mechanisms.len(), gpubench::catalogue::names().len());
+    assert_eq!(record.mechanisms.len(), gpubench_catalogue::mechanism::names().len());
     agrees(&record, &available)?;
     // The victim keeps to its share, 3/7 of the 8 memory slices. The instance has 4 of them.
     let events = std::fs::read_to_string(divided.host.lab.path("out/events.jsonl"))?;

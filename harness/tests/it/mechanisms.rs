@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use gpubench::device::VirtualGpu;
+use gpubench_host::device::VirtualGpu;
 use gpubench_record::{OutcomeKind, RunRecord};
 use gpubench_virtual_gpu::session::TimeMode;
 
@@ -26,7 +26,7 @@ fn victims_are_the_same(record: &RunRecord) -> TestResult {
 #[test]
 fn each_mechanism_is_proved_and_undone() -> TestResult {
     let lab = Lab::on("hopper")?;
-    let all = gpubench::catalogue::names();
+    let all = gpubench_catalogue::mechanism::names();
     // All mechanisms take more time than the profile has.
     let profile = SHORT.replace("device_time = \"20s\"", "device_time = \"10min\"");
     lab.write("short.toml", &profile)?;

@@ -42,7 +42,7 @@ const SHORT: &str =
 fn every_seed_of_a_noisy_machine_has_the_same_victims() -> TestResult {
     const SEEDS: u64 = 20;
     let dir = tempfile::tempdir()?;
-    let mut machine = include_str!("../../../profiles/machines/turing.toml").to_owned();
+    let mut machine = gpubench_profiles::TURING.to_owned();
     // Five times the noise of the built-in machine.
     for (from, to) in [
         ("request = 0.004", "request = 0.02"),

@@ -29,7 +29,7 @@ gap = "5ms"
 open = "40ms"
 "#;
 
-const TURING: &str = include_str!("../../../profiles/machines/turing.toml");
+const TURING: &str = gpubench_profiles::TURING;
 
 /// The machine with this noise and this scheduler.
 fn machine(noise: [f64; 3], slice_us: u64, gap_us: u64) -> Result<String, Error> {

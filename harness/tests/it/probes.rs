@@ -8,7 +8,7 @@ use gpubench_record::{Estimate, MatrixRow, ProbeFigure, ProbeFound, RunRecord};
 use super::support::{HOPPER, matrix};
 use crate::support::{Error, TestResult, finish, gpubench, with_changes};
 
-const TURING: &str = include_str!("../../../profiles/machines/turing.toml");
+const TURING: &str = gpubench_profiles::TURING;
 
 /// Probes the mechanisms of that machine.
 fn probe(dir: &Path, name: &str, machine: &str, mechanisms: &str) -> Result<RunRecord, Error> {

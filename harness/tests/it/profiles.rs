@@ -1,7 +1,7 @@
 //! Every built-in profile, shortened, on the virtual GPU: one pair under time-slicing, with the
 //! tenants, neighbours, arrivals and latency targets of the profile.
 
-use gpubench::profile::load;
+use gpubench_profiles::PROFILES;
 use gpubench_record::{
     Cell, Condition, Gate, GateState, OutcomeKind, Role, RunRecord, ServiceRow, TenantResult,
 };
@@ -26,8 +26,8 @@ fn shortened(name: &str) -> Result<String, Error> {
     // of the requests needs enough of them.
     let (closed, open) =
         if name == "oversubscription" { ("300ms", "1s") } else { ("60ms", "150ms") };
-    let found = load::CATALOGUE.iter().find(|profile| profile.name == name);
-    let mut profile: toml::Table = found.ok_or("no such profile")?.text.parse()?;
+    let found = PROFILES.iter().find(|(known, _)| *known == name);
+    let mut profile: toml::Table = found.ok_or("no such profile")?.1.parse()?;
     // Its service times are too long for the short loops.
     profile.remove("rotation");
     for (key, value) in

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::support::{Error, TestResult};
-use gpubench::judge::rescore;
 use gpubench_record::{CellTenant, RunRecord};
 use gpubench_reports::store::Record;
+
+use crate::support::{Error, TestResult};
+use gpubench::verbs::rescore;
 use serde_json::{Value, json};
 
 /// Does not change the order of names, and can be removed from texts.

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use gpubench::judge::session::sessions;
-use gpubench::judge::{Repair, open_scored, rescore};
+use gpubench::verbs::session::sessions;
+use gpubench::verbs::{Repair, open_scored, rescore};
 use gpubench_compare::diff::{Options, Report, diff};
 use gpubench_compare::history::History;
 use gpubench_compare::render::{self, DIFF_FORMATS, Detail, HISTORY_FORMATS};

@@ -3,12 +3,13 @@
 
 use std::process::Command;
 
-use crate::support::{
-    Error, Finished, Lab, TestResult, finish, gpubench, processes_with, quick_hopper, wait_during,
-};
 use gpubench_record::user_victim::USER_VICTIM;
 use gpubench_record::{
     CellResult, Condition, Gate, GateState, MechanismRow, OutcomeKind, RunRecord,
+};
+
+use crate::support::{
+    Error, Finished, Lab, TestResult, finish, gpubench, processes_with, quick_hopper, wait_during,
 };
 
 const SHORT: &str = include_str!("data/user_victim.toml");

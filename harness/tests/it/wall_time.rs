@@ -7,12 +7,13 @@ use std::path::Path;
 use std::process::Child;
 use std::ptr::null_mut;
 
-use crate::support::{Error, Finished, Lab, TestResult, finish, program, rerun, wait_during};
-use gpubench::device::VirtualGpu;
+use gpubench_host::device::VirtualGpu;
 use gpubench_record::{DeviceKind, Gate, GateState, OutcomeKind};
 use gpubench_virtual_gpu::session::TimeMode;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
+
+use crate::support::{Error, Finished, Lab, TestResult, finish, program, rerun, wait_during};
 
 const SHORT: &str =
     concat!("mechanisms = [\"exclusive\", \"time-slicing\"]\n", include_str!("data/short.toml"));

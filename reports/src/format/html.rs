@@ -131,7 +131,8 @@ fn sections(
     ]
 }
 
-const GLOSSARY: &str = include_str!("../../../harness/GLOSSARY.md");
+/// A copy of `harness/GLOSSARY.md`, because a package holds its own files only.
+const GLOSSARY: &str = include_str!("html/glossary.md");
 
 /// The words and the meaning of each entry, from the table in the glossary.
 fn entries() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -157,6 +158,13 @@ pub(super) fn glossary() -> Markup {
 #[cfg(test)]
 mod glossary_tests {
     use super::{entries, glossary};
+
+    #[test]
+    fn the_glossary_is_that_of_the_repository() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../harness/GLOSSARY.md");
+        let text = std::fs::read_to_string(path).expect("harness/GLOSSARY.md");
+        assert_eq!(super::GLOSSARY, text, "copy {path} to reports/src/format/html/glossary.md");
+    }
 
     #[test]
     fn holds_every_row_of_the_glossary() {

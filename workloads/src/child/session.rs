@@ -89,7 +89,9 @@ impl Session {
 
     /// The driver errors that answer a request of the current workload.
     pub(super) fn answers(&self) -> Result<&'static [i32], LoadError> {
-        self.in_use.as_ref().map_or(Ok(&[][..]), |(spec, _)| Ok(load::find(&spec.name)?.answers()))
+        self.in_use
+            .as_ref()
+            .map_or(Ok(&[][..]), |(spec, _)| Ok(load::find(&spec.name)?.facts.answers))
     }
 
     /// Frees the workload's memory for a step that needs the whole device.

@@ -124,7 +124,7 @@ impl Tenant {
             found.doing(DOING)
         })?;
         let load::Calibrated { spec, rate_per_s, service_ns, work_per_request } = found;
-        let unit = workload.unit.to_owned();
+        let unit = workload.facts.unit.to_owned();
         Ok(FromTenant::Calibrated { spec, rate_per_s, service_ns, work_per_request, unit })
     }
 

@@ -2,78 +2,45 @@
 //! exits or is killed. The kernel's own deadline ends it in any case.
 #![expect(unsafe_code, reason = "destroys a context under its other objects")]
 
+use gpubench_catalogue::fault::entries;
 use gpubench_kernels::driver::{
     Context, DeviceBuffer, Grid, IpcHandle, IpcMapping, Stream, WaitMode,
 };
 use gpubench_kernels::kernel::faults::{FaultHang, FaultMisaligned};
 use gpubench_kernels::{Kernel, KernelSet, Launcher};
 
-use super::{
-    Answer, Armed, Arming, Class, FAULT, Fault, HostAct, InjectError, Moment, Needs, Severity,
-};
+use super::{Armed, Arming, INJECTOR, InjectError, Injector, Moment};
 use crate::load::{Gpu, LoadError};
 
 /// The kernel of a process that ends or stops runs for this fraction of the budget.
 const SHORT: u64 = 4;
 
 /// The entries of the catalogue.
-pub(super) const HANG_FAULTS: &[Fault] = &[HANG, STOP, DESTROY, EXIT, KILL];
+pub(super) const HANG_FAULTS: &[Injector] = &[HANG, STOP, DESTROY, EXIT, KILL];
 
-const HANG: Fault = Fault {
-    name: "hang",
-    severity: Severity::Greedy,
-    resource: "time on the device",
-    class: Class::Starvation,
-    summary: "runs a kernel that spins until its deadline",
-    arm: |gpu, how| waits(gpu, how.budget_ns),
-    ..FAULT
-};
+const HANG: Injector =
+    Injector { facts: &entries::HANG, arm: |gpu, how| waits(gpu, how.budget_ns), ..INJECTOR };
 
-const STOP: Fault = Fault {
-    name: "sigstop",
-    severity: Severity::Abrupt,
-    resource: "a stopped process",
-    class: Class::Process,
-    summary: "is stopped by SIGSTOP while its kernel runs, and continues later",
-    act: HostAct::Stop,
+const STOP: Injector = Injector {
+    facts: &entries::STOP,
     arm: |gpu, how| Ok(Box::new(Hang::new(gpu, how.budget_ns / SHORT, Then::Sleep)?)),
-    ..FAULT
+    ..INJECTOR
 };
 
-const DESTROY: Fault = Fault {
-    name: "context-destroy",
-    severity: Severity::Abrupt,
-    resource: "destruction of a context at work",
-    class: Class::Process,
-    summary: "destroys a context while its kernel runs",
+const DESTROY: Injector = Injector {
+    facts: &entries::DESTROY,
     arm: |gpu, how| Ok(Box::new(Destroy::new(gpu, how.budget_ns / SHORT)?)),
-    ..FAULT
+    ..INJECTOR
 };
 
-const EXIT: Fault = Fault {
-    name: "exit-pending",
-    severity: Severity::Abrupt,
-    resource: "the end of a process at work",
-    xids: &[45],
-    class: Class::Process,
-    summary: "exits while its kernel runs",
-    answer: Answer::Ends,
+const EXIT: Injector = Injector {
+    facts: &entries::EXIT,
     arm: |gpu, how| Ok(Box::new(Hang::new(gpu, how.budget_ns / SHORT, Then::Exit)?)),
-    ..FAULT
+    ..INJECTOR
 };
 
-const KILL: Fault = Fault {
-    name: "sigkill",
-    severity: Severity::Abrupt,
-    resource: "the end of a process at work",
-    xids: &[45],
-    class: Class::Process,
-    summary: "is killed by SIGKILL while its kernel runs",
-    act: HostAct::Kill,
-    answer: Answer::Ends,
-    arm: |gpu, how| waits(gpu, how.budget_ns),
-    ..FAULT
-};
+const KILL: Injector =
+    Injector { facts: &entries::KILL, arm: |gpu, how| waits(gpu, how.budget_ns), ..INJECTOR };
 
 /// A spinning kernel and a wait for it.
 pub(super) fn waits(gpu: &Gpu, budget_ns: u64) -> Result<Box<dyn Armed>, LoadError> {
@@ -196,19 +163,12 @@ impl Armed for Destroy {
 // every kill happens while the lock is held.
 
 /// The entries of the catalogue.
-pub(super) const LOCK_FAULTS: &[Fault] = &[HOLDER_KILLED];
+pub(super) const LOCK_FAULTS: &[Injector] = &[HOLDER_KILLED];
 
-const HOLDER_KILLED: Fault = Fault {
-    name: "hami-lock-holder-kill",
-    class: Class::Process,
-    severity: Severity::Abrupt,
-    summary: "allocates after a process of the same HAMi region was killed while it allocated",
-    resource: "the lock of the shared accounting",
-    needs: Needs::AccountingLibrary,
-    act: HostAct::KillHelper,
+const HOLDER_KILLED: Injector = Injector {
+    facts: &entries::HOLDER_KILLED,
     arm: |_, _| Ok(Box::new(Waiter)),
     helper: Some(|_| Ok((Box::new(Holder), None))),
-    ..FAULT
 };
 
 /// Words of each allocation.
@@ -239,23 +199,16 @@ impl Armed for Waiter {
 // remains until the importer closes it.
 
 /// The entries of the catalogue.
-pub(super) const PEER_FAULTS: &[Fault] = &[EXPORTER_EXIT];
+pub(super) const PEER_FAULTS: &[Injector] = &[EXPORTER_EXIT];
 
-const EXPORTER_EXIT: Fault = Fault {
-    name: NAME,
-    class: Class::Mmu,
-    summary: "reads memory that another process exported by CUDA IPC before it was killed",
-    resource: "memory shared between processes",
-    act: HostAct::KillHelper,
-    answer: Answer::Open(&[700, 1]),
-    xids: &[31],
+const EXPORTER_EXIT: Injector = Injector {
+    facts: &entries::EXPORTER_EXIT,
     arm: |gpu, how| Ok(Box::new(Importer::new(gpu, how)?)),
     helper: Some(|gpu| {
         let words = DeviceBuffer::from_slice(&gpu.context, &[1_u32; PEER_WORDS])?;
         let handle = words.ipc_handle()?.to_hex();
         Ok((Box::new(Exporter { _words: words }), Some(handle)))
     }),
-    ..FAULT
 };
 
 const NAME: &str = "ipc-exporter-exit";

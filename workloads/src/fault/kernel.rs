@@ -1,5 +1,6 @@
 //! Faults that are one driver call, and the two controls.
 
+use gpubench_catalogue::fault::entries;
 use gpubench_kernels::driver::{DeviceBuffer, DevicePtr, Grid, Limit};
 use gpubench_kernels::kernel::faults::{
     FaultAssert, FaultBadPc, FaultBadSpace, FaultIllegalStore, FaultMisaligned, FaultSharedOob,
@@ -8,7 +9,7 @@ use gpubench_kernels::kernel::faults::{
 use gpubench_kernels::kernel::timing::Empty;
 use gpubench_kernels::{Kernel, Launcher};
 
-use super::{Answer, Armed, Arming, Class, FAULT, Fault, HostAct, InjectError, Moment, Severity};
+use super::{Armed, Arming, INJECTOR, InjectError, Injector, Moment};
 use crate::load::{Gpu, LoadError};
 
 /// More threads than a block of any device has (CUDA C++ Programming Guide, technical
@@ -16,73 +17,35 @@ use crate::load::{Gpu, LoadError};
 const THREADS_TOO_MANY: u32 = 2048;
 
 /// The entries of the catalogue.
-pub(super) const CALL_FAULTS: &[Fault] = &[PLACEBO, CANARY, EMPTY_LAUNCH, BAD_LAUNCH, DOUBLE_FREE];
+pub(super) const CALL_FAULTS: &[Injector] =
+    &[PLACEBO, CANARY, EMPTY_LAUNCH, BAD_LAUNCH, DOUBLE_FREE];
 
-/// Control: must affect no victim.
-const PLACEBO: Fault = Fault {
-    name: super::PLACEBO,
-    severity: Severity::Control,
-    resource: "none: the instrument itself",
-    class: Class::Control,
-    summary: "launches an empty kernel and waits for it: must affect no victim",
-    ..FAULT
-};
+const PLACEBO: Injector = Injector { facts: &entries::PLACEBO, ..INJECTOR };
 
-/// Control: its effect must always be detected. The victim's death may reach this process too:
-/// under MPS the effect of a client's death on other clients is undefined (MPS documentation, "When
-/// to use MPS").
-const CANARY: Fault = Fault {
-    name: super::CANARY,
-    severity: Severity::Control,
-    resource: "none: the instrument itself",
-    xids: &[45],
-    class: Class::Control,
-    summary: "the coordinator kills the first victim: must always be detected",
-    act: HostAct::KillVictim,
-    answer: Answer::Open(&[]),
-    ..FAULT
-};
+const CANARY: Injector = Injector { facts: &entries::CANARY, ..INJECTOR };
 
-/// INVALID_VALUE (cuda.h).
-const EMPTY_LAUNCH: Fault = Fault {
-    name: "empty-launch",
-    severity: Severity::Benign,
-    resource: "the driver's checks of calls",
-    class: Class::Api,
-    summary: "launches blocks without threads, which the driver refuses",
-    answer: Answer::Codes(&[1]),
+const EMPTY_LAUNCH: Injector = Injector {
+    facts: &entries::EMPTY_LAUNCH,
     arm: |gpu, _| {
         gpu.kernels.prepare(&[Kernel::Empty])?;
         Ok(Box::new(BadLaunch { threads: 0 }))
     },
-    ..FAULT
+    ..INJECTOR
 };
 
-/// INVALID_VALUE, or LAUNCH_OUT_OF_RESOURCES (cuda.h).
-const BAD_LAUNCH: Fault = Fault {
-    name: "bad-launch",
-    severity: Severity::Benign,
-    resource: "the driver's checks of calls",
-    class: Class::Api,
-    summary: "launches blocks of 2048 threads, which the driver refuses",
-    answer: Answer::Codes(&[1, 701]),
+const BAD_LAUNCH: Injector = Injector {
+    facts: &entries::BAD_LAUNCH,
     arm: |gpu, _| {
         gpu.kernels.prepare(&[Kernel::Empty])?;
         Ok(Box::new(BadLaunch { threads: THREADS_TOO_MANY }))
     },
-    ..FAULT
+    ..INJECTOR
 };
 
-/// INVALID_VALUE (cuda.h).
-const DOUBLE_FREE: Fault = Fault {
-    name: "double-free",
-    severity: Severity::Benign,
-    resource: "the driver's checks of calls",
-    class: Class::Api,
-    summary: "frees device memory twice, which the driver refuses",
-    answer: Answer::Codes(&[1]),
+const DOUBLE_FREE: Injector = Injector {
+    facts: &entries::DOUBLE_FREE,
     arm: |gpu, _| Ok(Box::new(DoubleFree(Some(DeviceBuffer::alloc(&gpu.context, 1)?)))),
-    ..FAULT
+    ..INJECTOR
 };
 
 /// Prepares an empty kernel.
@@ -125,7 +88,7 @@ impl Armed for DoubleFree {
 // which of several applies, all are listed.
 
 /// The entries of the catalogue.
-pub(super) const KERNEL_FAULTS: &[Fault] = &[
+pub(super) const KERNEL_FAULTS: &[Injector] = &[
     ASSERT,
     TRAP,
     MISALIGNED,
@@ -137,106 +100,62 @@ pub(super) const KERNEL_FAULTS: &[Fault] = &[
     ILLEGAL_ADDRESS,
 ];
 
-const ASSERT: Fault = Fault {
-    name: "assert",
-    resource: "exceptions of the SMs",
-    xids: &[43],
-    summary: "fails a device-side assertion",
-    answer: Answer::Codes(&[710]),
+const ASSERT: Injector = Injector {
+    facts: &entries::ASSERT,
     arm: |gpu, _| armed(gpu, |done| FaultAssert { armed: true, done }),
-    ..FAULT
+    ..INJECTOR
 };
 
-const TRAP: Fault = Fault {
-    name: "trap",
-    resource: "exceptions of the SMs",
-    xids: &[13],
-    summary: "executes the trap instruction",
-    answer: Answer::Codes(&[719, 715]),
+const TRAP: Injector = Injector {
+    facts: &entries::TRAP,
     arm: |gpu, _| armed(gpu, |done| FaultTrap { armed: true, done }),
-    ..FAULT
+    ..INJECTOR
 };
 
-const MISALIGNED: Fault = Fault {
-    name: "misaligned",
-    resource: "exceptions of the SMs",
-    xids: &[13],
-    summary: "loads a word from an address that is not a multiple of four",
-    answer: Answer::Codes(&[716]),
+const MISALIGNED: Injector = Injector {
+    facts: &entries::MISALIGNED,
     arm: |gpu, _| armed(gpu, |out| FaultMisaligned::armed(out, out.offset_bytes(8))),
-    ..FAULT
+    ..INJECTOR
 };
 
-const SHARED_OOB: Fault = Fault {
-    name: "shared-oob",
-    resource: "exceptions of the SMs",
-    xids: &[13],
-    summary: "stores far beyond its window of shared memory",
-    answer: Answer::Codes(&[719, 700]),
+const SHARED_OOB: Injector = Injector {
+    facts: &entries::SHARED_OOB,
     arm: |gpu, _| armed(gpu, FaultSharedOob::armed),
-    ..FAULT
+    ..INJECTOR
 };
 
-const STACK: Fault = Fault {
-    name: "stack-overflow",
-    resource: "exceptions of the SMs",
-    xids: &[13, 31],
-    summary: "calls itself deeper than its stack allows",
-    answer: Answer::Codes(&[714, 700, 719]),
+const STACK: Injector = Injector {
+    facts: &entries::STACK,
     arm: |gpu, _| {
         let stack_bytes = gpu.context.limit_bytes(Limit::StackBytes)?;
         let stack_bytes = u32::try_from(stack_bytes).unwrap_or(u32::MAX / 4);
         armed(gpu, |out| FaultStack::armed(stack_bytes, out))
     },
-    ..FAULT
+    ..INJECTOR
 };
 
-/// The documents leave the effect of such an address undefined. An H100 raised no error, which
-/// makes a trial invalid (`h100-80.toml`).
-const BAD_SPACE: Fault = Fault {
-    name: "wrong-address-space",
-    resource: "exceptions of the SMs",
-    xids: &[13],
-    summary: "adds atomically through a pointer to local memory",
-    answer: Answer::Codes(&[717]),
+const BAD_SPACE: Injector = Injector {
+    facts: &entries::BAD_SPACE,
     arm: |gpu, _| armed(gpu, |global| FaultBadSpace { armed: true, global }),
-    ..FAULT
+    ..INJECTOR
 };
 
-const BAD_PC: Fault = Fault {
-    name: "bad-pc",
-    resource: "exceptions of the SMs",
-    xids: &[13],
-    summary: "calls a function at an address without code",
-    answer: Answer::Codes(&[718]),
-    arm: |gpu, _| armed(gpu, FaultBadPc::armed),
-    ..FAULT
-};
+const BAD_PC: Injector =
+    Injector { facts: &entries::BAD_PC, arm: |gpu, _| armed(gpu, FaultBadPc::armed), ..INJECTOR };
 
-/// PTX has no illegal instruction; a machine file plants one for launches of many threads.
-const ILLEGAL_INSTRUCTION: Fault = Fault {
-    name: "illegal-instruction",
-    resource: "exceptions of the SMs",
-    xids: &[13],
-    summary: "executes an instruction that does not exist, where a machine file plants one",
-    answer: Answer::Codes(&[715]),
-    planted_only: true,
+const ILLEGAL_INSTRUCTION: Injector = Injector {
+    facts: &entries::ILLEGAL_INSTRUCTION,
     arm: |gpu, _| {
         gpu.kernels.prepare(&[Kernel::Empty])?;
         Ok(Box::new(Many))
     },
-    ..FAULT
+    ..INJECTOR
 };
 
-const ILLEGAL_ADDRESS: Fault = Fault {
-    name: "illegal-address",
-    resource: "translation of addresses",
-    xids: &[31],
-    class: Class::Mmu,
-    summary: "stores to an address that is not mapped",
-    answer: Answer::Codes(&[700]),
+const ILLEGAL_ADDRESS: Injector = Injector {
+    facts: &entries::ILLEGAL_ADDRESS,
     arm: |gpu, _| armed(gpu, |_| FaultIllegalStore::armed()),
-    ..FAULT
+    ..INJECTOR
 };
 
 /// Words of memory that each of these kernels gets.

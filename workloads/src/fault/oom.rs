@@ -1,9 +1,10 @@
 //! Allocates all device memory and holds it for a while. Without a memory limit the first tenant to
 //! allocate gets all of it.
 
+use gpubench_catalogue::fault::entries;
 use gpubench_kernels::driver::{DeviceBuffer, error};
 
-use super::{Answer, Armed, Class, FAULT, Fault, InjectError, Moment, Severity};
+use super::{Armed, INJECTOR, InjectError, Injector, Moment};
 use crate::load::Gpu;
 
 /// The first piece is this fraction of the memory; after a refusal the size is halved, after a
@@ -20,23 +21,14 @@ const STEP_NS: u64 = 618_034;
 const HELD_MAX: usize = 4096;
 
 /// The entries of the catalogue.
-pub(super) const FAULTS: &[Fault] = &[OOM];
+pub(super) const FAULTS: &[Injector] = &[OOM];
 
-/// OUT_OF_MEMORY (cuda.h).
-const OOM: Fault = Fault {
-    name: "oom",
-    severity: Severity::Greedy,
-    resource: "device memory",
-    class: Class::Starvation,
-    summary: "allocates all the device memory that it can get and holds it for a while",
-    answer: Answer::Codes(&[error::OUT_OF_MEMORY]),
-    victim: "alloc",
-    // Filling the 80 GB of an H100 took 97 and 222 ms (reports/examples).
-    takes_ns: 300_000_000,
+const OOM: Injector = Injector {
+    facts: &entries::OOM,
     arm: |gpu, _| {
         Ok(Box::new(Hoard { first_bytes: (gpu.props.total_bytes / PIECES).max(LEAST_BYTES) }))
     },
-    ..FAULT
+    ..INJECTOR
 };
 
 struct Hoard {

@@ -1,27 +1,23 @@
 //! Prints more from the device than the printf buffer holds.
 
+use gpubench_catalogue::fault::entries;
 use gpubench_kernels::driver::{DeviceBuffer, Limit};
 use gpubench_kernels::kernel::faults::FaultPrintf;
 use gpubench_kernels::{Kernel, Launcher};
 
-use super::{Armed, Class, FAULT, Fault, InjectError, Moment, Severity};
+use super::{Armed, INJECTOR, InjectError, Injector, Moment};
 use crate::load::{Gpu, LoadError};
 
 /// Size of the buffer, small so that it overflows at once.
 const RING_BYTES: u32 = 64 << 10;
 
 /// The entries of the catalogue.
-pub(super) const FAULTS: &[Fault] = &[PRINTF_FLOOD];
+pub(super) const FAULTS: &[Injector] = &[PRINTF_FLOOD];
 
-/// No error: the buffer is circular (CUDA C++ Programming Guide, "Formatted output").
-const PRINTF_FLOOD: Fault = Fault {
-    name: "printf-flood",
-    class: Class::Api,
-    severity: Severity::Benign,
-    resource: "the printf buffer of kernels",
-    summary: "prints twice as much from the device as its buffer holds",
+const PRINTF_FLOOD: Injector = Injector {
+    facts: &entries::PRINTF_FLOOD,
     arm: |gpu, _| Ok(Box::new(Flood::new(gpu)?)),
-    ..FAULT
+    ..INJECTOR
 };
 
 struct Flood {

@@ -1,16 +1,17 @@
 //! Arithmetic pipes: `compute` and `fma-hog`, and the victims and aggressors of double precision,
 //! integers, issue slots and tensor cores.
 
+use gpubench_catalogue::workload;
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DevicePtr, DriverError, Grid, Pod};
 use gpubench_kernels::kernel::arithmetic::{
     Fp32Chain, Fp64Chain, Half, IntChain, IssueMix, TensorChain,
 };
 use gpubench_kernels::{Cost, Kernel, Launcher};
-use gpubench_record::{Role, SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
 use super::error::{spec, whole_sms};
 use super::launch::{OneLaunch, verify_kernel};
-use super::{Ceiling, Gpu, Knob, LoadError, More, Params, Prepared, Workload, expected};
+use super::{Gpu, Load, LoadError, More, Params, Prepared, expected};
 
 // Shared by workloads on an arithmetic pipe: one launch of chains per request, on one block for
 // each SM of the share (victim) or with as many threads as fit (aggressor).
@@ -55,24 +56,14 @@ pub(super) fn chain<T: Pod, L: Launcher + 'static>(
 /// keeps all four schedulers of its SM busy.
 pub(super) const THREADS: u32 = 256;
 
-pub(super) const COMPUTE: &[Workload] = &[Workload {
-    name: "compute",
-    summary: "multiply-adds in single precision, one block on each SM of the share",
-    role: Role::Victim,
-    sub_axis: SubAxis::Sm,
-    resource: "SMs",
-    unit: "operations",
-    meets: &[],
+pub(super) const COMPUTE: &[Load] = &[Load {
+    facts: &workload::COMPUTE,
     kernel: Some(Kernel::Fp32Chain),
-    knob: Some(CHAIN_KNOB),
     first_guess: on_whole_sms,
     setup: single_chain,
     verify: verify_chain,
     more: More { expected: expected::SINGLE_PRECISION, ..More::NONE },
 }];
-
-/// Request length in iterations of the chain.
-pub(super) const CHAIN_KNOB: Knob = Knob { param: "iterations", granule: 1, max: u32::MAX as u64 };
 
 /// Parameters of a chain workload before calibration.
 pub(super) fn chain_spec(name: &str, blocks: u64) -> WorkloadSpec {
@@ -136,62 +127,33 @@ pub(super) fn verify_chain(workload: &'static str, gpu: &Gpu) -> Result<(), Load
 
 // `fma-hog`: single-precision arithmetic in every thread slot of every SM.
 
-pub(super) const FMA_HOG: &[Workload] = &[Workload {
-    name: "fma-hog",
-    summary: "multiply-adds in single precision from as many threads as every SM takes",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Sm,
-    resource: "SMs",
-    unit: "operations",
-    meets: &["compute"],
+pub(super) const FMA_HOG: &[Load] = &[Load {
+    facts: &workload::FMA_HOG,
     kernel: Some(Kernel::Fp32Chain),
-    knob: Some(CHAIN_KNOB),
     first_guess: on_every_sm,
     setup: single_chain,
     verify: verify_chain,
-    more: More {
-        expected: expected::SINGLE_PRECISION,
-        ceiling: Some(Ceiling::Single),
-        ..More::NONE
-    },
+    more: More { expected: expected::SINGLE_PRECISION, ..More::NONE },
 }];
 
 // Double-precision arithmetic: `fp64`, the victim, and `fp64-hog`. Counter: that of `fp64_chain`.
 
-pub(super) const FP64: &[Workload] = &[
-    Workload {
-        name: "fp64",
-        summary: "multiply-adds in double precision, one block on each SM of the share",
-        role: Role::Victim,
-        sub_axis: SubAxis::Sm,
-        resource: "FP64 pipe",
-        unit: "operations",
-        meets: &[],
+pub(super) const FP64: &[Load] = &[
+    Load {
+        facts: &workload::FP64,
         kernel: Some(Kernel::Fp64Chain),
-        knob: Some(CHAIN_KNOB),
         first_guess: on_whole_sms,
         setup: setup_fp64,
         verify: verify_fp64,
         more: More { expected: expected::DOUBLE_PRECISION, ..More::NONE },
     },
-    Workload {
-        name: "fp64-hog",
-        summary: "multiply-adds in double precision from as many threads as every SM holds",
-        role: Role::Aggressor,
-        sub_axis: SubAxis::Sm,
-        resource: "FP64 pipe",
-        unit: "operations",
-        meets: &["fp64"],
+    Load {
+        facts: &workload::FP64_HOG,
         kernel: Some(Kernel::Fp64Chain),
-        knob: Some(CHAIN_KNOB),
         first_guess: on_every_sm,
         setup: setup_fp64,
         verify: verify_fp64,
-        more: More {
-            expected: expected::DOUBLE_PRECISION,
-            ceiling: Some(Ceiling::Double),
-            ..More::NONE
-        },
+        more: More { expected: expected::DOUBLE_PRECISION, ..More::NONE },
     },
 ];
 
@@ -209,36 +171,22 @@ fn verify_fp64(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 
 // Integer arithmetic: `int`, the victim, and `int-hog`. Counter: that of `int_chain`.
 
-pub(super) const INT: &[Workload] = &[
-    Workload {
-        name: "int",
-        summary: "integer multiply-adds, one block on each SM of the share",
-        role: Role::Victim,
-        sub_axis: SubAxis::Sm,
-        resource: "integer pipe",
-        unit: "operations",
-        meets: &[],
+pub(super) const INT: &[Load] = &[
+    Load {
+        facts: &workload::INT,
         kernel: Some(Kernel::IntChain),
-        knob: Some(CHAIN_KNOB),
         first_guess: on_whole_sms,
         setup: setup_int,
         verify: verify_int,
         more: More { expected: expected::INT, ..More::NONE },
     },
-    Workload {
-        name: "int-hog",
-        summary: "integer multiply-adds from as many threads as every SM holds",
-        role: Role::Aggressor,
-        sub_axis: SubAxis::Sm,
-        resource: "integer pipe",
-        unit: "operations",
-        meets: &["int"],
+    Load {
+        facts: &workload::INT_HOG,
         kernel: Some(Kernel::IntChain),
-        knob: Some(CHAIN_KNOB),
         first_guess: on_every_sm,
         setup: setup_int,
         verify: verify_int,
-        more: More { expected: expected::INT, ceiling: Some(Ceiling::Int), ..More::NONE },
+        more: More { expected: expected::INT, ..More::NONE },
     },
 ];
 
@@ -256,32 +204,18 @@ fn verify_int(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 
 // Issue slots: `issue`, the victim, and `issue-hog`. Counter: that of `issue_mix`.
 
-pub(super) const ISSUE: &[Workload] = &[
-    Workload {
-        name: "issue",
-        summary: "alternating arithmetic of two kinds, one block on each SM of the share",
-        role: Role::Victim,
-        sub_axis: SubAxis::Issue,
-        resource: "issue slots",
-        unit: "operations",
-        meets: &[],
+pub(super) const ISSUE: &[Load] = &[
+    Load {
+        facts: &workload::ISSUE,
         kernel: Some(Kernel::IssueMix),
-        knob: Some(CHAIN_KNOB),
         first_guess: on_whole_sms,
         setup: setup_issue,
         verify: verify_issue,
         more: More { expected: expected::ISSUE, ..More::NONE },
     },
-    Workload {
-        name: "issue-hog",
-        summary: "alternating arithmetic of two kinds, so that every scheduler issues all the time",
-        role: Role::Aggressor,
-        sub_axis: SubAxis::Issue,
-        resource: "issue slots",
-        unit: "operations",
-        meets: &["issue"],
+    Load {
+        facts: &workload::ISSUE_HOG,
         kernel: Some(Kernel::IssueMix),
-        knob: Some(CHAIN_KNOB),
         first_guess: on_every_sm,
         setup: setup_issue,
         verify: verify_issue,
@@ -313,47 +247,22 @@ const FIRST_WITH_TENSOR_CORES: (u32, u32) = (7, 0);
 /// UNSUPPORTED_PTX_VERSION, NOT_SUPPORTED (cuda.h).
 const REFUSALS: [i32; 4] = [209, 218, 222, 801];
 
-pub(super) const TENSOR: &[Workload] = &[
-    Workload {
-        name: "tensor",
-        summary: "products of half-precision matrices, one block on each SM of the share",
-        role: Role::Victim,
-        sub_axis: SubAxis::Sm,
-        resource: "tensor cores",
-        unit: "operations",
-        meets: &[],
+pub(super) const TENSOR: &[Load] = &[
+    Load {
+        facts: &workload::TENSOR,
         kernel: Some(Kernel::TensorChain),
-        knob: Some(CHAIN_KNOB),
         first_guess: on_whole_sms,
         setup: setup_tensor,
         verify: verify_tensor,
-        more: More {
-            expected: expected::TENSOR,
-            needs: "tensor cores, and a driver that accepts their instructions",
-            lacks,
-            ..More::NONE
-        },
+        more: More { expected: expected::TENSOR, lacks, ..More::NONE },
     },
-    Workload {
-        name: "tensor-hog",
-        summary: "products of half-precision matrices from as many threads as every SM holds",
-        role: Role::Aggressor,
-        sub_axis: SubAxis::Sm,
-        resource: "tensor cores",
-        unit: "operations",
-        meets: &["tensor"],
+    Load {
+        facts: &workload::TENSOR_HOG,
         kernel: Some(Kernel::TensorChain),
-        knob: Some(CHAIN_KNOB),
         first_guess: on_every_sm,
         setup: setup_tensor,
         verify: verify_tensor,
-        more: More {
-            expected: expected::TENSOR,
-            ceiling: Some(Ceiling::Tensor),
-            needs: "tensor cores, and a driver that accepts their instructions",
-            lacks,
-            ..More::NONE
-        },
+        more: More { expected: expected::TENSOR, lacks, ..More::NONE },
     },
 ];
 

@@ -19,14 +19,14 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use gpubench_catalogue::workload::{Knob, Throttle};
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, WorkloadSpec};
 use search::Search;
 
 use super::expected::{Bench, OnDevice};
-use super::{Gpu, LoadError, Throttle, Workload};
+use super::{Gpu, Load, LoadError};
 use crate::clock::Time;
-use crate::load::Knob;
 
 /// An abiding victim demands at most this fraction of its share, in every resource.
 pub(super) const DEMAND_OF_SHARE: f64 = 0.9;
@@ -86,7 +86,7 @@ pub struct Calibrated {
 /// # Errors
 /// When the share is too small, the length cannot be reached, or the driver refuses.
 pub fn calibrate(
-    workload: &Workload,
+    workload: &Load,
     gpu: &Gpu,
     time: &dyn Time,
     share: f64,
@@ -97,7 +97,7 @@ pub fn calibrate(
 }
 
 fn calibrate_with(
-    workload: &Workload,
+    workload: &Load,
     bench: &mut dyn Bench,
     props: &DeviceProps,
     share: f64,
@@ -108,14 +108,14 @@ fn calibrate_with(
         let accepted = "a share above 0 and at most 1, and a time above 0".to_owned();
         let param = "target";
         return Err(LoadError::Param {
-            workload: workload.name.to_owned(),
+            workload: workload.facts.name.to_owned(),
             param,
             found,
             accepted,
         });
     }
     let first = workload.first_guess(props, share)?;
-    let (spec, found) = match workload.knob {
+    let (spec, found) = match workload.facts.knob {
         // One driver call of fixed length.
         None => {
             let found = bench.measure(&first, REQUESTS_FIXED)?;
@@ -123,7 +123,7 @@ fn calibrate_with(
         }
         Some(knob) => {
             let mut search = Search { workload, knob, bench, service_ns, takes_nearest: false };
-            let shape = match workload.throttle() {
+            let shape = match workload.facts.throttle {
                 Throttle::None => first,
                 Throttle::Blocks => search.within_share(first, props, share)?,
                 Throttle::Pauses => search.at_a_pace(first, share)?,
@@ -131,8 +131,8 @@ fn calibrate_with(
             search.at_length(&shape, props)?
         }
     };
-    let requests = workload.knob.map_or(REQUESTS_FIXED, |_| REQUESTS_FINAL);
-    let rate_per_s = match workload.role {
+    let requests = workload.facts.knob.map_or(REQUESTS_FIXED, |_| REQUESTS_FINAL);
+    let rate_per_s = match workload.facts.role {
         Role::Aggressor => bench.peak_rate_per_s(&spec, requests)?,
         Role::Victim | Role::Peer | Role::Idle => found.rate_per_s,
     };

@@ -1,13 +1,13 @@
 //! Memory as a capacity: `reserve`, the victim, and `memory-hog`.
 
+use gpubench_catalogue::workload;
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, error};
 use gpubench_kernels::kernel::memory::TlbStride;
-use gpubench_record::{Role, SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
 use super::calibrate::DEMAND_OF_SHARE;
-use super::driver_calls::COUNTER;
 use super::error::spec;
-use super::{Gpu, LoadError, More, Params, Prepared, Workload, driver_calls};
+use super::{Gpu, Load, LoadError, More, Params, Prepared, driver_calls};
 
 // `reserve`: allocates the memory of its share in one piece and frees it. Counter: `cuMemGetInfo`.
 //
@@ -15,24 +15,13 @@ use super::{Gpu, LoadError, More, Params, Prepared, Workload, driver_calls};
 // failed request: the promised capacity was not available. It is an answer, and the score of its
 // cells is the number of honoured reservations.
 
-pub(super) const RESERVE: &[Workload] = &[Workload {
-    name: "reserve",
-    summary: "allocates the memory of its share in one piece and frees it",
-    role: Role::Victim,
-    sub_axis: SubAxis::Capacity,
-    resource: "memory capacity",
-    unit: "reservations",
-    meets: &[],
+pub(super) const RESERVE: &[Load] = &[Load {
+    facts: &workload::RESERVE,
     kernel: None,
-    knob: None,
     first_guess: of_share,
     setup: driver_calls::setup_alloc,
     verify: driver_calls::verify_rounds,
-    more: More {
-        counter: Some(driver_calls::COUNTER),
-        answers: &[error::OUT_OF_MEMORY],
-        ..More::NONE
-    },
+    more: More::NONE,
 }];
 
 fn of_share(
@@ -59,20 +48,13 @@ const PIECES: u64 = 64;
 /// Words at the start of each piece that are written, so that the memory really exists.
 const TOUCHED_WORDS: usize = 1024;
 
-pub(super) const MEMORY_HOG: &[Workload] = &[Workload {
-    name: "memory-hog",
-    summary: "allocates all free device memory, touches it and frees it",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Capacity,
-    resource: "memory capacity",
-    unit: "bytes",
-    meets: &["reserve"],
+pub(super) const MEMORY_HOG: &[Load] = &[Load {
+    facts: &workload::MEMORY_HOG,
     kernel: None,
-    knob: None,
     first_guess: pieces,
     setup: setup_memory_hog,
     verify: verify_memory_hog,
-    more: More { counter: Some(COUNTER), ..More::NONE },
+    more: More::NONE,
 }];
 
 fn pieces(name: &'static str, props: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {

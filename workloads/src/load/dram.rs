@@ -1,15 +1,16 @@
 //! DRAM bandwidth: `stream`, the victim, and `dram-copy`, `dram-read` and `dram-write`.
 
+use gpubench_catalogue::workload;
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DevicePtr, DriverError, Grid};
 use gpubench_kernels::kernel::memory::{PatternCheck, PatternFill};
 use gpubench_kernels::kernel::streams::{StreamCopy, StreamRead, StreamWrite};
 use gpubench_kernels::{Kernel, Launcher};
-use gpubench_record::{Role, SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
 use super::error::{spec, whole_sms};
 use super::l2::NO_SUCH_SUM;
 use super::launch::verify_kernel;
-use super::{Ceiling, Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload, expected};
+use super::{Gpu, Load, LoadError, More, Params, Prepared, expected};
 
 // A streaming copy through a buffer several times the size of L2, window after window.
 //
@@ -24,9 +25,6 @@ const WINDOWS_MAX: u64 = 16;
 
 /// Whole cache lines, so that no two windows share one.
 const GRANULE_BYTES: u64 = 128;
-
-/// Request length in bytes copied.
-pub(super) const COPY_KNOB: Knob = Knob { param: "bytes", granule: GRANULE_BYTES, max: 1 << 40 };
 
 /// Parameters before calibration: one pass over as many bytes as L2 holds.
 pub(super) fn copy_spec(
@@ -176,25 +174,13 @@ pub(super) fn verify_copy(workload: &'static str, gpu: &Gpu) -> Result<(), LoadE
 
 // `stream`: a streaming copy that uses at most its share of DRAM bandwidth.
 
-pub(super) const STREAM: &[Workload] = &[Workload {
-    name: "stream",
-    summary: "copies through DRAM from few enough SMs that it demands no more than its share",
-    role: Role::Victim,
-    sub_axis: SubAxis::Dram,
-    resource: "DRAM bandwidth",
-    unit: "bytes",
-    meets: &[],
+pub(super) const STREAM: &[Load] = &[Load {
+    facts: &workload::STREAM,
     kernel: Some(Kernel::StreamCopy),
-    knob: Some(COPY_KNOB),
     first_guess: from_sms_of_share,
     setup: |gpu, spec| Ok(Box::new(WindowCopy::new(gpu, spec)?)),
     verify: verify_copy,
-    more: More {
-        expected: expected::DRAM,
-        saturating_sms: expected::sms_of_copies,
-        throttle: Throttle::Blocks,
-        ..More::NONE
-    },
+    more: More { expected: expected::DRAM, saturating_sms: expected::sms_of_copies, ..More::NONE },
 }];
 
 fn from_sms_of_share(
@@ -207,38 +193,24 @@ fn from_sms_of_share(
 
 // `dram-copy`: a streaming copy from every SM.
 
-pub(super) const DRAM_COPY: &[Workload] = &[Workload {
-    name: "dram-copy",
-    summary: "copies through DRAM from every SM, over a footprint well above L2",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Dram,
-    resource: "DRAM bandwidth",
-    unit: "bytes",
-    meets: &["stream"],
+pub(super) const DRAM_COPY: &[Load] = &[Load {
+    facts: &workload::DRAM_COPY,
     kernel: Some(Kernel::StreamCopy),
-    knob: Some(COPY_KNOB),
     first_guess: from_every_sm,
     setup: |gpu, spec| Ok(Box::new(WindowCopy::new(gpu, spec)?)),
     verify: verify_copy,
-    more: More { expected: expected::DRAM, ceiling: Some(Ceiling::Dram), ..More::NONE },
+    more: More { expected: expected::DRAM, ..More::NONE },
 }];
 
 // `dram-read`: a streaming read from every SM. Counter: that of `stream_read`.
 
-pub(super) const DRAM_READ: &[Workload] = &[Workload {
-    name: "dram-read",
-    summary: "reads through DRAM from every SM, over a footprint well above L2",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Dram,
-    resource: "DRAM bandwidth, reads",
-    unit: "bytes",
-    meets: &["stream"],
+pub(super) const DRAM_READ: &[Load] = &[Load {
+    facts: &workload::DRAM_READ,
     kernel: Some(Kernel::StreamRead),
-    knob: Some(COPY_KNOB),
     first_guess: from_every_sm,
     setup: setup_dram_read,
     verify: verify_dram_read,
-    more: More { expected: expected::DRAM, ceiling: Some(Ceiling::Dram), ..More::NONE },
+    more: More { expected: expected::DRAM, ..More::NONE },
 }];
 
 fn setup_dram_read(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
@@ -322,20 +294,13 @@ impl<P: Prepared> Prepared for (P, DeviceBuffer<u32>) {
 
 // `dram-write`: a streaming write from every SM. Counter: that of `stream_write`.
 
-pub(super) const DRAM_WRITE: &[Workload] = &[Workload {
-    name: "dram-write",
-    summary: "writes through DRAM from every SM, over a footprint well above L2",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Dram,
-    resource: "DRAM bandwidth, writes",
-    unit: "bytes",
-    meets: &["stream"],
+pub(super) const DRAM_WRITE: &[Load] = &[Load {
+    facts: &workload::DRAM_WRITE,
     kernel: Some(Kernel::StreamWrite),
-    knob: Some(COPY_KNOB),
     first_guess: from_every_sm,
     setup: setup_dram_write,
     verify: verify_dram_write,
-    more: More { expected: expected::DRAM, ceiling: Some(Ceiling::Dram), ..More::NONE },
+    more: More { expected: expected::DRAM, ..More::NONE },
 }];
 
 fn setup_dram_write(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {

@@ -1,15 +1,16 @@
 //! Calls of the driver as requests, and storms of them that keep its locks busy.
 
+use gpubench_catalogue::workload::{self, COUNT_MAX};
 use gpubench_kernels::driver::{
     Context, DeviceBuffer, DeviceProps, DriverError, Module, PinnedBuffer, WaitMode,
 };
 use gpubench_kernels::kernel::memory::TlbStride;
 use gpubench_kernels::{Kernel, KernelInfo};
-use gpubench_record::{Role, SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
 use super::error::spec;
 use super::pinned_copy::PINNED_BYTES_MAX;
-use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
+use super::{Gpu, Load, LoadError, More, Params, Prepared};
 
 // `alloc`: allocating and freeing device memory, as requests. Counter: `cuMemGetInfo` while memory
 // is held; on the host, calls of `cuMemAlloc` and `cuMemFree`.
@@ -17,26 +18,13 @@ use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 /// An allocation is this fraction of the device memory.
 const MEMORY_PART: u64 = 1024;
 
-/// Request length in allocations, each freed at once.
-pub(super) const ROUNDS_KNOB: Knob = Knob { param: "rounds", granule: 1, max: u32::MAX as u64 };
-
-/// Counters of allocating and freeing.
-pub(super) const COUNTER: &str = "cuMemGetInfo; nvmlDeviceGetMemoryInfo; calls of cuMemAlloc";
-
-pub(super) const ALLOC: &[Workload] = &[Workload {
-    name: "alloc",
-    summary: "allocates device memory and frees it, repeatedly",
-    role: Role::Victim,
-    sub_axis: SubAxis::Driver,
-    resource: "the driver's memory management",
-    unit: "allocations",
-    meets: &[],
+pub(super) const ALLOC: &[Load] = &[Load {
+    facts: &workload::ALLOC,
     kernel: None,
-    knob: Some(ROUNDS_KNOB),
     first_guess: rounds_spec,
     setup: setup_alloc,
     verify: verify_rounds,
-    more: More { counter: Some(COUNTER), ..More::NONE },
+    more: More::NONE,
 }];
 
 /// Parameters before calibration: a thousandth of the memory at a time, in whole pages.
@@ -61,7 +49,7 @@ impl Rounds {
     pub(super) fn new(spec: &WorkloadSpec) -> Result<Self, LoadError> {
         let params = Params::of(spec);
         Ok(Self {
-            rounds: params.get("rounds", 1..=ROUNDS_KNOB.max)?,
+            rounds: params.get("rounds", 1..=COUNT_MAX)?,
             // The driver refuses a size beyond its memory.
             len: params.size("bytes")?.div_ceil(8) as usize,
         })
@@ -107,20 +95,13 @@ pub(super) fn verify_rounds(name: &'static str, gpu: &Gpu) -> Result<(), LoadErr
 // `alloc-storm`: allocations and frees without a pause, which keep the driver's locks busy.
 // Counter: as in `alloc`.
 
-pub(super) const ALLOC_STORM: &[Workload] = &[Workload {
-    name: "alloc-storm",
-    summary: "allocates and frees device memory without a pause",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Driver,
-    resource: "the driver's memory management",
-    unit: "allocations",
-    meets: &["alloc"],
+pub(super) const ALLOC_STORM: &[Load] = &[Load {
+    facts: &workload::ALLOC_STORM,
     kernel: None,
-    knob: Some(ROUNDS_KNOB),
     first_guess: rounds_spec,
     setup: setup_alloc,
     verify: verify_rounds,
-    more: More { counter: Some(COUNTER), ..More::NONE },
+    more: More::NONE,
 }];
 
 // `context-storm`: creates contexts and destroys them. Counter: the memory of a context
@@ -128,24 +109,13 @@ pub(super) const ALLOC_STORM: &[Workload] = &[Workload {
 //
 // A request is one context; its length is not adjustable.
 
-pub(super) const CONTEXT_STORM: &[Workload] = &[Workload {
-    name: "context-storm",
-    summary: "creates contexts and destroys them without a pause",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Driver,
-    resource: "the driver's context management",
-    unit: "contexts",
-    meets: &["alloc"],
+pub(super) const CONTEXT_STORM: &[Load] = &[Load {
+    facts: &workload::CONTEXT_STORM,
     kernel: None,
-    knob: None,
     first_guess: one,
     setup: setup_context_storm,
     verify: verify_context_storm,
-    more: More {
-        counter: Some("nvmlDeviceGetMemoryInfo; calls of cuCtxCreate"),
-        needs: "a compute mode that allows more than one context",
-        ..More::NONE
-    },
+    more: More::NONE,
 }];
 
 fn one(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
@@ -198,23 +168,13 @@ fn verify_context_storm(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> 
 // The driver caches compiled code on disk, so after the first request this stresses loading and
 // the driver's locks, as a starting program does, and not compilation.
 
-/// Request length in modules.
-const MODULES_KNOB: Knob = Knob { param: "modules", granule: 1, max: u32::MAX as u64 };
-
-pub(super) const MODULE_STORM: &[Workload] = &[Workload {
-    name: "module-storm",
-    summary: "loads a module and unloads it without a pause",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Driver,
-    resource: "the driver's module loading",
-    unit: "modules",
-    meets: &["alloc"],
+pub(super) const MODULE_STORM: &[Load] = &[Load {
+    facts: &workload::MODULE_STORM,
     kernel: None,
-    knob: Some(MODULES_KNOB),
     first_guess: few,
     setup: setup_module_storm,
     verify: verify_module_storm,
-    more: More { counter: Some("calls of cuModuleLoadDataEx"), ..More::NONE },
+    more: More::NONE,
 }];
 
 fn few(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
@@ -246,7 +206,7 @@ impl Prepared for Modules {
 }
 
 fn setup_module_storm(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    let modules = Params::of(spec).get("modules", 1..=MODULES_KNOB.max)?;
+    let modules = Params::of(spec).get("modules", 1..=COUNT_MAX)?;
     Ok(Box::new(Modules(modules)))
 }
 
@@ -262,23 +222,13 @@ fn verify_module_storm(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> 
 // `pin-storm`: page-locks host memory and unlocks it. Counter: calls of `cuMemHostAlloc`; on the
 // host, `VmLck` and `VmPin` of /proc/PID/status.
 
-pub(super) const PIN_STORM: &[Workload] = &[Workload {
-    name: "pin-storm",
-    summary: "page-locks host memory and unlocks it without a pause",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Driver,
-    resource: "the driver's page-locking",
-    unit: "allocations",
-    meets: &["alloc"],
+pub(super) const PIN_STORM: &[Load] = &[Load {
+    facts: &workload::PIN_STORM,
     kernel: None,
-    knob: Some(ROUNDS_KNOB),
     first_guess: pinned_spec,
     setup: setup_pin_storm,
     verify: verify_pin_storm,
-    more: More {
-        counter: Some("calls of cuMemHostAlloc; VmPin of /proc/PID/status"),
-        ..More::NONE
-    },
+    more: More::NONE,
 }];
 
 /// Bytes locked at a time: this fraction of the device memory, but no more than the host can spare.
@@ -318,7 +268,7 @@ impl Prepared for Pins {
 fn pins(spec: &WorkloadSpec) -> Result<Pins, LoadError> {
     let params = Params::of(spec);
     Ok(Pins {
-        rounds: params.get("rounds", 1..=ROUNDS_KNOB.max)?,
+        rounds: params.get("rounds", 1..=COUNT_MAX)?,
         // The bound makes the cast exact.
         len: params.get("bytes", 8..=PINNED_BYTES_MAX)? as usize / 8,
     })

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::WorkloadSpec;
 
-use super::{Gpu, LoadError, Workload};
+use super::{Gpu, Load, LoadError};
 use crate::clock::Time;
 use crate::device::{EventPool, Requests};
 use crate::generator::{DeviceError, Reap, Submit};
@@ -184,7 +184,7 @@ pub(super) trait Bench {
 
 /// The real or virtual device.
 pub(super) struct OnDevice<'a> {
-    pub(super) workload: &'a Workload,
+    pub(super) workload: &'a Load,
     pub(super) gpu: &'a Gpu,
     pub(super) time: &'a dyn Time,
 }
@@ -239,7 +239,7 @@ impl OnDevice<'_> {
     }
 
     fn failed(&self, error: DeviceError) -> LoadError {
-        LoadError::Failed { workload: self.workload.name, error }
+        LoadError::Failed { workload: self.workload.facts.name, error }
     }
 }
 

@@ -7,17 +7,15 @@
 //! successive weights of a buffer several times the size of L2, also across requests, so that
 //! weights come from DRAM as in a model. No launch has more blocks than the share has SMs.
 
+use gpubench_catalogue::workload::{self, COUNT_MAX};
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, PinnedBuffer};
 use gpubench_kernels::kernel::inference;
 use gpubench_kernels::kernel::inference::{Matmul, Matvec, Rmsnorm, Softmax, TILE};
 use gpubench_kernels::{Kernel, Launcher};
-use gpubench_record::{Role, SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
 use super::error::{spec, whole_sms};
-use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
-
-/// Request length in slices of weights.
-const SLICES_KNOB: Knob = Knob { param: "slices", granule: 1, max: u32::MAX as u64 };
+use super::{Gpu, Load, LoadError, More, Params, Prepared};
 
 /// Slices in a second, in round figures: launches take most of the time on any device.
 const SLICES_PER_S: f64 = 305e3;
@@ -35,16 +33,9 @@ const COLS_PER_SM: u64 = (TILE * TILE) as u64;
 /// Added to the mean of squares, and far below it: a softmax gives numbers near 1/n.
 const EPS: f32 = 1e-12;
 
-pub(super) const INFERENCE: &[Workload] = &[Workload {
-    name: "inference",
-    summary: "decode steps of a language model: small dependent launches over weights above L2",
-    role: Role::Victim,
-    sub_axis: SubAxis::Sm,
-    resource: "SMs, DRAM bandwidth and launch path together",
-    unit: "operations",
-    meets: &["fma-hog", "launch-flood", "dram-copy"],
+pub(super) const INFERENCE: &[Load] = &[Load {
+    facts: &workload::INFERENCE,
     kernel: Some(Kernel::Matvec),
-    knob: Some(SLICES_KNOB),
     first_guess: first_guess_inference,
     setup: setup_inference,
     verify,
@@ -113,7 +104,7 @@ impl Decode {
         // The bounds make the casts exact.
         let rows = params.get("rows", 1..=1 << 16)?;
         let cols = params.get("cols", COLS_PER_SM..=1 << 20)? / COLS_PER_SM * COLS_PER_SM;
-        let slices = params.get("slices", 1..=SLICES_KNOB.max)?;
+        let slices = params.get("slices", 1..=COUNT_MAX)?;
         let slice_bytes = 4 * rows * cols;
         // The matrix product uses a square tile of the results of a layer's slices.
         let per_layer = SLICES_PER_LAYER.max(COLS_PER_SM.div_ceil(rows));

@@ -1,16 +1,17 @@
 //! L2: its bandwidth, its capacity and its atomic units.
 
+use gpubench_catalogue::workload;
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
 use gpubench_kernels::kernel::VECTOR_BYTES;
 use gpubench_kernels::kernel::memory::AtomicAdd;
 use gpubench_kernels::kernel::on_chip::L2Stream;
 use gpubench_kernels::{Cost, Kernel, Launcher};
-use gpubench_record::{Role, SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
 use super::calibrate::DEMAND_OF_SHARE;
 use super::error::{spec, whole_sms};
 use super::launch::{OneLaunch, verify_kernel};
-use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload, expected};
+use super::{Gpu, Load, LoadError, More, Params, Prepared, expected};
 
 // Repeated reads of a buffer that stays in L2.
 
@@ -19,9 +20,6 @@ pub(super) const THREADS: u32 = 256;
 
 /// A sum that a zeroed buffer does not give, so that no thread ever writes.
 pub(super) const NO_SUCH_SUM: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// Request length in passes over the buffer.
-pub(super) const PASSES_KNOB: Knob = Knob { param: "passes", granule: 1, max: u32::MAX as u64 };
 
 /// Parameters before calibration.
 pub(super) fn reads_spec(name: &str, blocks: u64, buffer_bytes: u64) -> WorkloadSpec {
@@ -121,25 +119,13 @@ pub(super) fn verify_reads(workload: &'static str, gpu: &Gpu) -> Result<(), Load
 
 // `l2`: reads a buffer that fits in its share of L2, at most at its share of the bandwidth.
 
-pub(super) const L2: &[Workload] = &[Workload {
-    name: "l2",
-    summary: "reads a buffer that fits in its share of L2, from few SMs",
-    role: Role::Victim,
-    sub_axis: SubAxis::L2,
-    resource: "L2 bandwidth and capacity",
-    unit: "bytes",
-    meets: &[],
+pub(super) const L2: &[Load] = &[Load {
+    facts: &workload::L2,
     kernel: Some(Kernel::L2Stream),
-    knob: Some(PASSES_KNOB),
     first_guess: first_guess_l2,
     setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
     verify: verify_reads,
-    more: More {
-        expected: expected::L2,
-        saturating_sms: expected::sms_of_loads,
-        throttle: Throttle::Blocks,
-        ..More::NONE
-    },
+    more: More { expected: expected::L2, saturating_sms: expected::sms_of_loads, ..More::NONE },
 }];
 
 fn first_guess_l2(
@@ -158,16 +144,9 @@ fn first_guess_l2(
 /// of the other side's data (as on GA100 and GH100).
 const STREAMED_PART: f64 = 0.4;
 
-pub(super) const L2_STREAM: &[Workload] = &[Workload {
-    name: "l2-stream",
-    summary: "reads a buffer that stays in L2 from every SM",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::L2,
-    resource: "L2 bandwidth",
-    unit: "bytes",
-    meets: &["l2"],
+pub(super) const L2_STREAM: &[Load] = &[Load {
+    facts: &workload::L2_STREAM,
     kernel: Some(Kernel::L2Stream),
-    knob: Some(PASSES_KNOB),
     first_guess: first_guess_l2_stream,
     setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
     verify: verify_reads,
@@ -187,16 +166,9 @@ fn first_guess_l2_stream(
 // `l2-thrash`: reads of a buffer as large as L2, which evict a neighbour's data. Counter: that of
 // `l2_stream`, and `lts__t_sectors_lookup_miss.sum` of the neighbour.
 
-pub(super) const L2_THRASH: &[Workload] = &[Workload {
-    name: "l2-thrash",
-    summary: "reads a buffer as large as L2 from every SM, repeatedly",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::L2,
-    resource: "L2 capacity",
-    unit: "bytes",
-    meets: &["l2"],
+pub(super) const L2_THRASH: &[Load] = &[Load {
+    facts: &workload::L2_THRASH,
     kernel: Some(Kernel::L2Stream),
-    knob: Some(PASSES_KNOB),
     first_guess: first_guess_l2_thrash,
     setup: setup_l2_thrash,
     verify: verify_reads,
@@ -229,43 +201,25 @@ fn setup_l2_thrash(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, 
 // They are spread over a small part of L2: enough words that no two warps wait for the same one,
 // few enough that L2 holds them.
 
-/// Request length in additions per thread.
-const ADDITIONS_KNOB: Knob = Knob { param: "iterations", granule: 1, max: u32::MAX as u64 };
-
 /// The words occupy this fraction of L2.
 const ATOMIC_PART: u64 = 64;
 
-pub(super) const ATOMICS: &[Workload] = &[
-    Workload {
-        name: "atomic",
-        summary: "atomic additions in L2, from few enough SMs to keep to its share",
-        role: Role::Victim,
-        sub_axis: SubAxis::L2,
-        resource: "atomic units of L2",
-        unit: "additions",
-        meets: &[],
+pub(super) const ATOMICS: &[Load] = &[
+    Load {
+        facts: &workload::ATOMIC,
         kernel: Some(Kernel::AtomicAdd),
-        knob: Some(ADDITIONS_KNOB),
         first_guess: of_share,
         setup: setup_atomics,
         verify: verify_atomics,
         more: More {
             expected: expected::ATOMICS,
             saturating_sms: expected::sms_of_atomics,
-            throttle: Throttle::Blocks,
             ..More::NONE
         },
     },
-    Workload {
-        name: "atomics",
-        summary: "atomic additions in L2 from every SM",
-        role: Role::Aggressor,
-        sub_axis: SubAxis::L2,
-        resource: "atomic units of L2",
-        unit: "additions",
-        meets: &["atomic"],
+    Load {
+        facts: &workload::ATOMICS,
         kernel: Some(Kernel::AtomicAdd),
-        knob: Some(ADDITIONS_KNOB),
         first_guess: of_all,
         setup: setup_atomics,
         verify: verify_atomics,

@@ -1,14 +1,15 @@
 //! The most common request: one kernel launch, always the same.
 
+use gpubench_catalogue::workload::{self, COUNT_MAX};
 use std::any::Any;
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
 use gpubench_kernels::kernel::timing::Tick;
 use gpubench_kernels::{Cost, Kernel, Launcher};
-use gpubench_record::{Role, SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
 use super::error::spec;
-use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
+use super::{Gpu, Load, LoadError, More, Params, Prepared};
 use crate::load::launch;
 
 /// One launch per request, with its buffers.
@@ -53,39 +54,22 @@ pub(super) fn verify_kernel(gpu: &Gpu, kernel: Kernel) -> Result<(), LoadError> 
 // `launch` queues a burst without waiting; `launch-sync` waits for every launch before the next,
 // as an eager program does. The launch path has no shares; each SM runs one block at a time.
 
-/// Request length in launches.
-pub(super) const LAUNCHES_KNOB: Knob = Knob { param: "launches", granule: 1, max: u32::MAX as u64 };
-
 /// Launches that a host queues in a second, in round figures, and with a wait for each.
 pub(super) const LAUNCHES_PER_S: f64 = 430e3;
 const WAITED_LAUNCHES_PER_S: f64 = 148e3;
 
-pub(super) const LAUNCH: &[Workload] = &[
-    Workload {
-        name: "launch",
-        summary: "bursts of the smallest kernel, queued without waiting",
-        role: Role::Victim,
-        sub_axis: SubAxis::Launch,
-        resource: "launch path",
-        unit: "launches",
-        meets: &[],
+pub(super) const LAUNCH: &[Load] = &[
+    Load {
+        facts: &workload::LAUNCH,
         kernel: Some(Kernel::Tick),
-        knob: Some(LAUNCHES_KNOB),
         first_guess: burst_spec,
         setup: queued,
         verify: verify_burst,
         more: More { expected: |_, _| Some(LAUNCHES_PER_S), ..More::NONE },
     },
-    Workload {
-        name: "launch-sync",
-        summary: "bursts of the smallest kernel, with a wait for each launch before the next",
-        role: Role::Victim,
-        sub_axis: SubAxis::Launch,
-        resource: "launch path",
-        unit: "launches",
-        meets: &[],
+    Load {
+        facts: &workload::LAUNCH_SYNC,
         kernel: Some(Kernel::Tick),
-        knob: Some(LAUNCHES_KNOB),
         first_guess: burst_spec,
         setup: waited_for,
         verify: verify_burst,
@@ -115,7 +99,7 @@ struct Burst {
 impl Burst {
     fn new(gpu: &Gpu, spec: &WorkloadSpec, waits: bool) -> Result<Self, LoadError> {
         let params = Params::of(spec);
-        let launches = params.get("launches", 1..=LAUNCHES_KNOB.max)?;
+        let launches = params.get("launches", 1..=COUNT_MAX)?;
         // The bound makes the cast exact.
         let threads = params.get("threads", 1..=gpu.props.threads_per_block.into())? as u32;
         gpu.kernels.prepare(&[Kernel::Tick])?;
@@ -172,16 +156,9 @@ pub(super) fn verify_burst(name: &'static str, gpu: &Gpu) -> Result<(), LoadErro
 // `launch-flood`: the smallest kernel without a pause, which keeps the launch path busy. Counter:
 // as in `launch`.
 
-pub(super) const LAUNCH_FLOOD: &[Workload] = &[Workload {
-    name: "launch-flood",
-    summary: "launches of the smallest kernel without a pause",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Launch,
-    resource: "launch path",
-    unit: "launches",
-    meets: &["launch", "launch-sync"],
+pub(super) const LAUNCH_FLOOD: &[Load] = &[Load {
+    facts: &workload::LAUNCH_FLOOD,
     kernel: Some(Kernel::Tick),
-    knob: Some(launch::LAUNCHES_KNOB),
     first_guess: launch::burst_spec,
     setup: launch::queued,
     verify: launch::verify_burst,

@@ -1,15 +1,17 @@
-//! The catalogue of workloads: what a tenant can run.
+//! The device code of the workloads in `gpubench-catalogue`.
 //!
-//! To add one, write it in the file of its resource and add its line to `MODULES`. All sizes come
-//! from the properties of the device or from the calibration on it.
+//! To add one, write its facts there, its code in the file of its resource, and the line of that
+//! file in `MODULES`. All sizes come from the properties of the device or from the calibration on
+//! it.
 
 use std::sync::LazyLock;
 
-use gpubench_record::Role;
+use gpubench_catalogue::workload;
 
 mod arithmetic;
 mod calibrate;
 mod capacity;
+mod definition;
 mod dram;
 mod driver_calls;
 mod error;
@@ -21,16 +23,15 @@ mod on_chip;
 mod pcie;
 mod pinned_copy;
 mod power_virus;
-mod workload;
 
 pub use calibrate::{Calibrated, calibrate};
+use definition::More;
+pub use definition::{Gpu, Load, Prepared};
 pub use error::LoadError;
 use error::Params;
-use workload::More;
-pub use workload::{Ceiling, Gpu, Knob, LENGTHS_NS, Prepared, Throttle, Workload};
 
-/// The workloads, by the file that defines them.
-const MODULES: &[&[Workload]] = &[
+/// The loads, by the file that defines them.
+const MODULES: &[&[Load]] = &[
     arithmetic::COMPUTE,
     dram::STREAM,
     l2::L2,
@@ -67,23 +68,23 @@ const MODULES: &[&[Workload]] = &[
     power_virus::POWER_VIRUS,
 ];
 
-/// Every workload: victims first, then aggressors, each in the order of the registry.
-pub static CATALOGUE: LazyLock<Vec<&'static Workload>> = LazyLock::new(|| {
-    let of = |role: Role| {
-        let all = MODULES.iter().copied().flatten();
-        all.filter(move |workload| workload.role == role)
+/// Every load, in the order of the catalogue.
+pub static LOADS: LazyLock<Vec<&'static Load>> = LazyLock::new(|| {
+    let load = |facts: &&workload::Workload| {
+        let mut all = MODULES.iter().copied().flatten();
+        all.find(|load| load.facts.name == facts.name)
     };
-    of(Role::Victim).chain(of(Role::Aggressor)).collect()
+    workload::CATALOGUE.iter().filter_map(load).collect()
 });
 
-/// The workload with that name.
+/// The load of the workload with that name.
 ///
 /// # Errors
 /// When it is unknown; the error lists the known ones.
-pub fn find(name: &str) -> Result<&'static Workload, LoadError> {
-    let found = CATALOGUE.iter().find(|workload| workload.name == name);
+pub fn find(name: &str) -> Result<&'static Load, LoadError> {
+    let found = LOADS.iter().find(|load| load.facts.name == name);
     found.copied().ok_or_else(|| {
-        let known: Vec<_> = CATALOGUE.iter().map(|workload| workload.name).collect();
+        let known: Vec<_> = LOADS.iter().map(|load| load.facts.name).collect();
         LoadError::Unknown { name: name.to_owned(), known: known.join(", ") }
     })
 }

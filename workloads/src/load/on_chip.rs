@@ -1,46 +1,33 @@
 //! What each SM has of its own: L1, shared memory, address translation and block slots.
 
+use gpubench_catalogue::workload::{self, STAY_NS_MAX};
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DevicePtr};
 use gpubench_kernels::kernel::memory::TlbStride;
 use gpubench_kernels::kernel::on_chip::{L1Stream, SharedStream};
 use gpubench_kernels::kernel::timing::BlockSlots;
 use gpubench_kernels::{Cost, Kernel};
-use gpubench_record::{Role, SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
 use super::arithmetic::THREADS;
 use super::error::{SIZE_MAX, spec, whole_sms};
-use super::l2::{NO_SUCH_SUM, PASSES_KNOB};
+use super::l2::NO_SUCH_SUM;
 use super::launch::{OneLaunch, verify_kernel};
-use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload, expected};
+use super::{Gpu, Load, LoadError, More, Params, Prepared, expected};
 
 // L1: `l1`, the victim, and `l1-hog`. Counter: that of `l1_stream`.
 
-pub(super) const L1: &[Workload] = &[
-    Workload {
-        name: "l1",
-        summary: "reads of data in L1, one block on each SM of the share",
-        role: Role::Victim,
-        sub_axis: SubAxis::Sm,
-        resource: "L1 bandwidth and capacity",
-        unit: "bytes",
-        meets: &[],
+pub(super) const L1: &[Load] = &[
+    Load {
+        facts: &workload::L1,
         kernel: Some(Kernel::L1Stream),
-        knob: Some(PASSES_KNOB),
         first_guess: on_whole_sms,
         setup: setup_l1,
         verify: verify_l1,
         more: More { expected: expected::L1, ..More::NONE },
     },
-    Workload {
-        name: "l1-hog",
-        summary: "reads of data in L1 from as many threads as every SM holds",
-        role: Role::Aggressor,
-        sub_axis: SubAxis::Sm,
-        resource: "L1 bandwidth and capacity",
-        unit: "bytes",
-        meets: &["l1"],
+    Load {
+        facts: &workload::L1_HOG,
         kernel: Some(Kernel::L1Stream),
-        knob: Some(PASSES_KNOB),
         first_guess: on_every_sm,
         setup: setup_l1,
         verify: verify_l1,
@@ -79,32 +66,18 @@ fn verify_l1(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 /// Programming Guide, "Shared memory").
 const PLAIN_BYTES_MAX: u32 = 48 << 10;
 
-pub(super) const SHARED: &[Workload] = &[
-    Workload {
-        name: "shared",
-        summary: "reads of shared memory, one block on each SM of the share",
-        role: Role::Victim,
-        sub_axis: SubAxis::Sm,
-        resource: "shared memory bandwidth",
-        unit: "bytes",
-        meets: &[],
+pub(super) const SHARED: &[Load] = &[
+    Load {
+        facts: &workload::SHARED,
         kernel: Some(Kernel::SharedStream),
-        knob: Some(PASSES_KNOB),
         first_guess: on_whole_sms,
         setup: setup_shared,
         verify: verify_shared,
         more: More { expected: expected::SHARED, ..More::NONE },
     },
-    Workload {
-        name: "shared-hog",
-        summary: "reads of shared memory from as many threads as every SM holds",
-        role: Role::Aggressor,
-        sub_axis: SubAxis::Sm,
-        resource: "shared memory bandwidth",
-        unit: "bytes",
-        meets: &["shared"],
+    Load {
+        facts: &workload::SHARED_HOG,
         kernel: Some(Kernel::SharedStream),
-        knob: Some(PASSES_KNOB),
         first_guess: on_every_sm,
         setup: setup_shared,
         verify: verify_shared,
@@ -179,40 +152,22 @@ fn verify_shared(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 // It has no public counter (see `tlb_stride.cu`): the evidence is the time of a load compared with
 // the same loads from one page. The victim's pages are its share of the aggressor's.
 
-/// Request length in loads per thread.
-const STEPS_KNOB: Knob = Knob { param: "steps", granule: 1, max: u32::MAX as u64 };
-
-pub(super) const TLB: &[Workload] = &[
-    Workload {
-        name: "tlb",
-        summary: "loads from one page after the other in its share of memory, from few SMs",
-        role: Role::Victim,
-        sub_axis: SubAxis::Dram,
-        resource: "address translation",
-        unit: "pages",
-        meets: &[],
+pub(super) const TLB: &[Load] = &[
+    Load {
+        facts: &workload::TLB,
         kernel: Some(Kernel::TlbStride),
-        knob: Some(STEPS_KNOB),
         first_guess: of_share,
         setup: setup_tlb,
         verify: verify_tlb,
         more: More {
             expected: expected::PAGES,
             saturating_sms: expected::sms_of_loads,
-            throttle: Throttle::Blocks,
             ..More::NONE
         },
     },
-    Workload {
-        name: "tlb-stride",
-        summary: "loads from more pages than any TLB covers, from every SM",
-        role: Role::Aggressor,
-        sub_axis: SubAxis::Dram,
-        resource: "address translation",
-        unit: "pages",
-        meets: &["tlb"],
+    Load {
+        facts: &workload::TLB_STRIDE,
         kernel: Some(Kernel::TlbStride),
-        knob: Some(STEPS_KNOB),
         first_guess: of_all,
         setup: setup_tlb,
         verify: verify_tlb,
@@ -279,22 +234,12 @@ fn verify_tlb(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 
 // `block-slots`: blocks that sleep in every slot of every SM. Counter: that of `block_slots`.
 
-/// Request length: the time for which its blocks stay.
-const STAY_KNOB: Knob = Knob { param: "stay_ns", granule: 1_000, max: 1_000_000_000 };
-
 /// One sleep; short compared with any request.
 const NAP_NS: u32 = 1_000;
 
-pub(super) const BLOCK_SLOTS: &[Workload] = &[Workload {
-    name: "block-slots",
-    summary: "blocks of one warp that sleep in every block slot of every SM",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Sm,
-    resource: "block slots",
-    unit: "block nanoseconds",
-    meets: &["compute"],
+pub(super) const BLOCK_SLOTS: &[Load] = &[Load {
+    facts: &workload::BLOCK_SLOTS,
     kernel: Some(Kernel::BlockSlots),
-    knob: Some(STAY_KNOB),
     first_guess: first_guess_block_slots,
     setup: setup_block_slots,
     verify: verify_block_slots,
@@ -320,7 +265,7 @@ fn first_guess_block_slots(
 
 fn setup_block_slots(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     let params = Params::of(spec);
-    let stay_ns = params.get("stay_ns", 1..=STAY_KNOB.max)?;
+    let stay_ns = params.get("stay_ns", 1..=STAY_NS_MAX)?;
     let launch = BlockSlots {
         duration_ns: stay_ns,
         budget_ns: stay_ns,

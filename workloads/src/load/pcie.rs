@@ -1,18 +1,16 @@
 //! The host link: victims that copy at a limited rate, and aggressors that copy without a pause.
 
+use gpubench_catalogue::workload;
 use gpubench_kernels::driver::{
     DeviceBuffer, DeviceProps, DevicePtr, DriverError, Event, EventKind, Grid, PinnedBuffer, Stream,
 };
 use gpubench_kernels::kernel::timing::Spin;
 use gpubench_kernels::{Kernel, Launcher};
-use gpubench_record::{Role, SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
 use super::error::{SIZE_MAX, spec};
-use super::pinned_copy::{
-    COPY_KNOB, COUNTER, COUNTER_TO_HOST, Direction, Directions, PINNED_BYTES_MAX, PinnedCopy,
-    verify_directions,
-};
-use super::{Ceiling, Gpu, LoadError, More, Params, Prepared, Throttle, Workload, pinned_copy};
+use super::pinned_copy::{Direction, Directions, PINNED_BYTES_MAX, PinnedCopy, verify_directions};
+use super::{Gpu, Load, LoadError, More, Params, Prepared, pinned_copy};
 
 // Copies of victims in one direction over the host link, at a limited rate.
 //
@@ -164,20 +162,13 @@ pub(super) fn verify_paced(
 
 // `pcie`: copies from page-locked host memory, at a rate within the victim's share.
 
-pub(super) const PCIE: &[Workload] = &[Workload {
-    name: "pcie",
-    summary: "copies from page-locked host memory, at no more than its share of the link",
-    role: Role::Victim,
-    sub_axis: SubAxis::Pcie,
-    resource: "host link, to the device",
-    unit: "bytes",
-    meets: &[],
+pub(super) const PCIE: &[Load] = &[Load {
+    facts: &workload::PCIE,
     kernel: None,
-    knob: Some(pinned_copy::COPY_KNOB),
     first_guess: unpaced,
     setup: setup_pcie,
     verify: verify_pcie,
-    more: More { counter: Some(COUNTER), throttle: Throttle::Pauses, ..More::NONE },
+    more: More::NONE,
 }];
 
 fn setup_pcie(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
@@ -191,20 +182,13 @@ fn verify_pcie(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 // `pcie-download`: copies to page-locked host memory, at a rate within the victim's share.
 // Counter: bytes that the device sends over the link.
 
-pub(super) const PCIE_DOWNLOAD: &[Workload] = &[Workload {
-    name: "pcie-download",
-    summary: "copies to page-locked host memory, at no more than its share of the link",
-    role: Role::Victim,
-    sub_axis: SubAxis::Pcie,
-    resource: "host link, to the host",
-    unit: "bytes",
-    meets: &[],
+pub(super) const PCIE_DOWNLOAD: &[Load] = &[Load {
+    facts: &workload::PCIE_DOWNLOAD,
     kernel: None,
-    knob: Some(pinned_copy::COPY_KNOB),
     first_guess: unpaced,
     setup: setup_pcie_download,
     verify: verify_pcie_download,
-    more: More { counter: Some(COUNTER_TO_HOST), throttle: Throttle::Pauses, ..More::NONE },
+    more: More::NONE,
 }];
 
 fn setup_pcie_download(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
@@ -217,20 +201,13 @@ fn verify_pcie_download(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> 
 
 // `pcie-h2d`: copies from page-locked host memory without a pause.
 
-pub(super) const PCIE_H2D: &[Workload] = &[Workload {
-    name: "pcie-h2d",
-    summary: "copies from page-locked host memory without a pause",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Pcie,
-    resource: "host link, to the device",
-    unit: "bytes",
-    meets: &["pcie"],
+pub(super) const PCIE_H2D: &[Load] = &[Load {
+    facts: &workload::PCIE_H2D,
     kernel: None,
-    knob: Some(COPY_KNOB),
     first_guess: pinned_copy::any_device,
     setup: setup_pcie_h2d,
     verify: verify_pcie_h2d,
-    more: More { ceiling: Some(Ceiling::Link), counter: Some(COUNTER), ..More::NONE },
+    more: More::NONE,
 }];
 
 const DIRECTIONS: Directions = Directions::One(Direction::ToDevice);
@@ -246,20 +223,13 @@ fn verify_pcie_h2d(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 // `pcie-d2h`: copies to page-locked host memory without a pause. Counter: bytes that the device
 // sends over the link.
 
-pub(super) const PCIE_D2H: &[Workload] = &[Workload {
-    name: "pcie-d2h",
-    summary: "copies to page-locked host memory without a pause",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Pcie,
-    resource: "host link, to the host",
-    unit: "bytes",
-    meets: &["pcie-download"],
+pub(super) const PCIE_D2H: &[Load] = &[Load {
+    facts: &workload::PCIE_D2H,
     kernel: None,
-    knob: Some(pinned_copy::COPY_KNOB),
     first_guess: pinned_copy::any_device,
     setup: setup_pcie_d2h,
     verify: verify_pcie_d2h,
-    more: More { ceiling: Some(Ceiling::Link), counter: Some(COUNTER_TO_HOST), ..More::NONE },
+    more: More::NONE,
 }];
 
 fn setup_pcie_d2h(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
@@ -274,26 +244,13 @@ fn verify_pcie_d2h(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 //
 // Waived where there is one copy engine, which runs one copy after the other.
 
-pub(super) const PCIE_BOTH: &[Workload] = &[Workload {
-    name: "pcie-both",
-    summary: "copies to and from page-locked host memory at the same time without a pause",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Pcie,
-    resource: "host link, both ways",
-    unit: "bytes",
-    meets: &["pcie"],
+pub(super) const PCIE_BOTH: &[Load] = &[Load {
+    facts: &workload::PCIE_BOTH,
     kernel: None,
-    knob: Some(pinned_copy::COPY_KNOB),
     first_guess: pinned_copy::any_device,
     setup: setup_pcie_both,
     verify: verify_pcie_both,
-    more: More {
-        ceiling: Some(Ceiling::LinkBothWays),
-        counter: Some(COUNTER),
-        needs: "two copy engines",
-        lacks,
-        ..More::NONE
-    },
+    more: More { lacks, ..More::NONE },
 }];
 
 fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {

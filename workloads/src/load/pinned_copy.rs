@@ -6,25 +6,11 @@ use gpubench_kernels::driver::{
 use gpubench_record::WorkloadSpec;
 
 use super::error::spec;
-use super::{Gpu, Knob, LoadError, Params, Prepared};
+use super::{Gpu, LoadError, Params, Prepared};
 
 /// Maximum page-locked memory of one tenant; longer requests copy it several times. The host has
 /// many tenants and cannot swap it.
 pub(super) const PINNED_BYTES_MAX: u64 = 64 << 20;
-
-/// Whole pages.
-const GRANULE_BYTES: u64 = 4096;
-
-/// Request length in bytes copied, in each direction.
-pub(super) const COPY_KNOB: Knob = Knob { param: "bytes", granule: GRANULE_BYTES, max: 1 << 40 };
-
-/// Counter of the host link towards the device.
-pub(super) const COUNTER: &str =
-    "pcie__read_bytes.sum; DCGM_FI_PROF_PCIE_RX_BYTES; nvmlDeviceGetPcieThroughput";
-
-/// Counter of the host link towards the host.
-pub(super) const COUNTER_TO_HOST: &str =
-    "pcie__write_bytes.sum; DCGM_FI_PROF_PCIE_TX_BYTES; nvmlDeviceGetPcieThroughput";
 
 /// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

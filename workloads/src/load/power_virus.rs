@@ -4,35 +4,26 @@
 //! Each of the two uses half of the threads of an SM, on a stream of its own, so that both run at
 //! the same time.
 
+use gpubench_catalogue::workload;
 use gpubench_kernels::driver::{DeviceProps, DriverError, Event, EventKind, Stream};
 use gpubench_kernels::{Kernel, Launcher};
-use gpubench_record::{Role, SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
 use super::arithmetic::{Chain, verify_chain};
 use super::dram::{WindowCopy, copy_spec, verify_copy};
-use super::{Gpu, LoadError, More, Params, Prepared, Workload, arithmetic};
+use super::{Gpu, Load, LoadError, More, Params, Prepared};
 
 /// Bytes that an SM copies during one iteration of the chains: about the DRAM bandwidth per SM,
 /// similar for every generation.
 const BYTES_PER_SM_AND_ITERATION: u64 = 1024;
 
-pub(super) const POWER_VIRUS: &[Workload] = &[Workload {
-    name: "power-virus",
-    summary: "arithmetic on every SM and a copy through DRAM at the same time",
-    role: Role::Aggressor,
-    sub_axis: SubAxis::Power,
-    resource: "power budget",
-    unit: "operations",
-    meets: &["compute"],
+pub(super) const POWER_VIRUS: &[Load] = &[Load {
+    facts: &workload::POWER_VIRUS,
     kernel: Some(Kernel::Fp32Chain),
-    knob: Some(arithmetic::CHAIN_KNOB),
     first_guess: half_and_half,
     setup: setup_power_virus,
     verify: verify_power_virus,
-    more: More {
-        counter: Some("nvmlDeviceGetPowerUsage; nvmlDeviceGetTotalEnergyConsumption"),
-        ..More::NONE
-    },
+    more: More::NONE,
 }];
 
 fn half_and_half(

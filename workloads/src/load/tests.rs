@@ -1,7 +1,6 @@
 //! Tests that walk the whole catalogue.
 
-use std::collections::BTreeSet;
-
+use gpubench_catalogue::workload::CATALOGUE;
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, SubAxis};
 
@@ -43,56 +42,34 @@ fn devices() -> [DeviceProps; 3] {
 }
 
 #[test]
-fn entries_are_unique_and_complete() {
-    let names: BTreeSet<_> = CATALOGUE.iter().map(|workload| workload.name).collect();
-    assert_eq!(names.len(), CATALOGUE.len());
-    for workload in CATALOGUE.iter() {
-        let name = workload.name;
-        let fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        assert!(name.chars().all(fit), "{name}: a name fit for files");
-        assert!(workload.summary.len() > 20 && !workload.summary.ends_with('.'), "{name}");
-        for text in [workload.resource, workload.unit, workload.counter()] {
-            assert!(!text.is_empty(), "{name} leaves something unsaid");
+fn every_workload_has_its_load() {
+    let loads: Vec<_> = LOADS.iter().map(|load| load.facts.name).collect();
+    assert_eq!(loads, CATALOGUE.iter().map(|facts| facts.name).collect::<Vec<_>>());
+    for load in LOADS.iter() {
+        if let Some(kernel) = load.kernel.filter(|_| load.facts.name != "power-virus") {
+            assert_eq!(load.facts.counter, kernel.info().counter(), "{load:?}");
         }
-        assert!(find(name).is_ok_and(|found| found.name == name));
-    }
-}
-
-#[test]
-fn each_sub_axis_has_its_victim_and_its_aggressor() {
-    for workload in CATALOGUE.iter() {
-        let other = match workload.role {
-            Role::Victim => Role::Aggressor,
-            Role::Aggressor => Role::Victim,
-            Role::Peer | Role::Idle => panic!("{} is idle", workload.name),
-        };
-        // Every kernel draws power, so any victim may slow when the budget is exhausted.
-        if workload.sub_axis == SubAxis::Power {
-            continue;
-        }
-        let partner = |w: &&&Workload| w.role == other && w.sub_axis == workload.sub_axis;
-        assert!(CATALOGUE.iter().any(|w| partner(&w)), "{} has no partner", workload.name);
     }
 }
 
 #[test]
 fn an_unknown_name_lists_the_known_ones() {
     let message = find("inference2").expect_err("no such workload").to_string();
-    for workload in CATALOGUE.iter() {
-        assert!(message.contains(workload.name), "{message}");
+    for workload in LOADS.iter() {
+        assert!(message.contains(workload.facts.name), "{message}");
     }
 }
 
 #[test]
 fn first_guesses_depend_on_the_device() -> Result<(), LoadError> {
-    for workload in CATALOGUE.iter() {
+    for workload in LOADS.iter() {
         let specs: Vec<_> = devices()
             .iter()
             .map(|props| workload.first_guess(props, 3.0 / 7.0))
             .collect::<Result<_, _>>()?;
         for spec in &specs {
-            assert_eq!(spec.name, workload.name);
-            if let Some(knob) = workload.knob {
+            assert_eq!(spec.name, workload.facts.name);
+            if let Some(knob) = workload.facts.knob {
                 let value = spec.params.get(knob.param).copied().unwrap_or(0);
                 assert!(value > 0 && value <= knob.max && value.is_multiple_of(knob.granule));
             }
@@ -100,13 +77,13 @@ fn first_guesses_depend_on_the_device() -> Result<(), LoadError> {
         // The host and its link decide the length of the other requests.
         let of_host = [SubAxis::Pcie, SubAxis::Launch, SubAxis::Driver];
         let differs = specs[0].params != specs[1].params;
-        assert!(differs || of_host.contains(&workload.sub_axis), "{specs:?}");
+        assert!(differs || of_host.contains(&workload.facts.sub_axis), "{specs:?}");
         // The link, the launch path and the driver are not device properties.
-        let elsewhere = SubAxis::Pcie == workload.sub_axis
-            || SubAxis::Launch == workload.sub_axis
-            || ["context-storm", "module-storm"].contains(&workload.name);
+        let elsewhere = SubAxis::Pcie == workload.facts.sub_axis
+            || SubAxis::Launch == workload.facts.sub_axis
+            || ["context-storm", "module-storm"].contains(&workload.facts.name);
         let follows = specs[0] != specs[1] && specs[1] != specs[2];
-        assert_eq!(follows, !elsewhere, "{}", workload.name);
+        assert_eq!(follows, !elsewhere, "{}", workload.facts.name);
     }
     Ok(())
 }
@@ -115,7 +92,7 @@ fn first_guesses_depend_on_the_device() -> Result<(), LoadError> {
 fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadError> {
     for props in devices() {
         for share in [3.0 / 7.0, 0.5, 1.0] {
-            for workload in CATALOGUE.iter().filter(|w| w.role == Role::Victim) {
+            for workload in LOADS.iter().filter(|w| w.facts.role == Role::Victim) {
                 let params = workload.first_guess(&props, share)?.params;
                 let fraction = |used: u64, of: u64| used as f64 / of as f64;
                 for blocks in ["blocks", "rows"].into_iter().filter_map(|key| params.get(key)) {
@@ -123,14 +100,17 @@ fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadErr
                 }
                 let (l2, memory) = (props.l2_bytes, props.total_bytes);
                 let uses = [
-                    ("buffer_bytes", if workload.sub_axis == SubAxis::L2 { l2 } else { memory }),
+                    (
+                        "buffer_bytes",
+                        if workload.facts.sub_axis == SubAxis::L2 { l2 } else { memory },
+                    ),
                     ("words", l2 / 4),
                     ("pages", memory >> 21),
                     ("bytes", memory),
                 ];
                 for (key, of) in uses {
                     let uses = params.get(key).copied().unwrap_or(0);
-                    let name = workload.name;
+                    let name = workload.facts.name;
                     assert!(fraction(uses, of) <= share, "{name}: {key} {uses} of {of}");
                 }
             }
@@ -142,23 +122,23 @@ fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadErr
 #[test]
 fn dram_workloads_exceed_l2_and_aggressors_fill_every_sm() -> Result<(), LoadError> {
     let of_dram =
-        |one: &Workload| one.sub_axis == SubAxis::Dram && one.resource.starts_with("DRAM");
-    assert!(CATALOGUE.iter().any(|one| of_dram(one)));
+        |one: &Load| one.facts.sub_axis == SubAxis::Dram && one.facts.resource.starts_with("DRAM");
+    assert!(LOADS.iter().any(|one| of_dram(one)));
     for props in devices() {
-        for workload in CATALOGUE.iter() {
+        for workload in LOADS.iter() {
             let params = workload.first_guess(&props, 1.0)?.params;
             if of_dram(workload) {
                 assert!(params["buffer_bytes"] >= 4 * props.l2_bytes);
             }
             let on_sms = [SubAxis::Sm, SubAxis::Issue, SubAxis::Dram, SubAxis::L2];
-            if workload.role == Role::Aggressor && on_sms.contains(&workload.sub_axis) {
+            if workload.facts.role == Role::Aggressor && on_sms.contains(&workload.facts.sub_axis) {
                 let threads = params["blocks"] * params["threads"];
                 // It occupies slots with as few threads as possible.
-                let max_threads = match workload.name {
+                let max_threads = match workload.facts.name {
                     "block-slots" => props.blocks_per_sm * props.warp_threads,
                     _ => props.threads_per_sm,
                 };
-                let name = workload.name;
+                let name = workload.facts.name;
                 assert_eq!(threads, u64::from(props.sm_count * max_threads), "{name}");
             }
         }

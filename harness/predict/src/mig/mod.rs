@@ -9,24 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::PredictError;
 
-/// The tables, in the printed order.
-const FILES: [&str; 14] = [
-    include_str!("../../../../profiles/mig/a100_40.toml"),
-    include_str!("../../../../profiles/mig/a100_80.toml"),
-    include_str!("../../../../profiles/mig/a30.toml"),
-    include_str!("../../../../profiles/mig/h100_80.toml"),
-    include_str!("../../../../profiles/mig/h100_94.toml"),
-    include_str!("../../../../profiles/mig/h200_141.toml"),
-    include_str!("../../../../profiles/mig/gh200_96.toml"),
-    include_str!("../../../../profiles/mig/gh200_144.toml"),
-    include_str!("../../../../profiles/mig/b200.toml"),
-    include_str!("../../../../profiles/mig/gb200.toml"),
-    include_str!("../../../../profiles/mig/b300.toml"),
-    include_str!("../../../../profiles/mig/rtx_pro_6000.toml"),
-    include_str!("../../../../profiles/mig/rtx_pro_5000.toml"),
-    include_str!("../../../../profiles/mig/rtx_pro_4500.toml"),
-];
-
 /// MIG on one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,7 +111,9 @@ impl Table {
 /// All tables. The files are embedded, and a test reads all of them.
 pub fn tables() -> &'static [Table] {
     static TABLES: OnceLock<Vec<Table>> = OnceLock::new();
-    TABLES.get_or_init(|| FILES.iter().filter_map(|text| toml::from_str(text).ok()).collect())
+    TABLES.get_or_init(|| {
+        gpubench_profiles::MIG.iter().filter_map(|text| toml::from_str(text).ok()).collect()
+    })
 }
 
 /// The table of a GPU, by its short name, by an unambiguous prefix of the short name, or by a
@@ -236,7 +220,7 @@ mod tests {
 
     #[test]
     fn every_table_reads_and_is_consistent() {
-        for text in FILES {
+        for text in gpubench_profiles::MIG {
             let table: Table = from_toml("MIG table", text).expect("an embedded table");
             assert!(!table.profiles.is_empty(), "{}", table.name);
             for profile in &table.profiles {
@@ -251,7 +235,7 @@ mod tests {
                 assert!(profile.memory_gb() <= profile.nominal_gb() * GB_PER_GIB, "{context}");
             }
         }
-        assert_eq!(tables().len(), FILES.len());
+        assert_eq!(tables().len(), gpubench_profiles::MIG.len());
     }
 
     #[test]

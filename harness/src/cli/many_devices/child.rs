@@ -15,7 +15,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::watch;
 
 use super::Part;
-use crate::judge::targets::Target;
+use crate::verbs::targets::Target;
 
 /// The cores of one run.
 pub type Share = Cores;

@@ -7,7 +7,7 @@ use gpubench_show::{Page, Table};
 
 use super::child::End;
 use crate::error::{RECORD_BYTES_MAX, read_text};
-use crate::judge::targets::Target;
+use crate::verbs::targets::Target;
 
 /// What stands for an unknown value.
 const UNKNOWN: &str = "-";

@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::support::{Error, TestResult, finish, rerun};
-use gpubench::device::VirtualGpu;
+use gpubench_host::device::VirtualGpu;
 use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Context, Driver, Stream, WaitMode};
 use gpubench_virtual_gpu::device::{Device as Shared, DeviceError};
 use gpubench_virtual_gpu::session::{ENV, TimeMode};
 use gpubench_workloads::clock::{Clock, Participation};
 use gpubench_workloads::load::Gpu;
+
+use crate::support::{Error, TestResult, finish, rerun};
 use serde_json::Value;
 
 /// The share of an abiding victim.
@@ -26,7 +27,7 @@ pub fn machines(folder: &Path) -> Result<[String; 3], Error> {
 
 /// A machine whose sizes and speeds all differ from `turing`.
 fn smaller_machine() -> Result<String, Error> {
-    let text = include_str!("../../../../profiles/machines/turing.toml");
+    let text = gpubench_profiles::TURING;
     let mut machine: toml::Table = text.parse()?;
     for (table, key, value) in [
         ("gpu", "sm_count", 24),

@@ -15,8 +15,8 @@ pub const PROFILE: &str = concat!(
     include_str!("../data/short.toml"),
     "[faults]\ntrials = 1\n"
 );
-pub const TURING: &str = include_str!("../../../../profiles/machines/turing.toml");
-pub const HOPPER: &str = include_str!("../../../../profiles/machines/hopper.toml");
+pub const TURING: &str = gpubench_profiles::TURING;
+pub const HOPPER: &str = gpubench_profiles::HOPPER;
 
 /// A machine file with these defects.
 pub fn planted(machine: &str, defects: &[(&str, toml::Value)]) -> Result<String, Error> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use gpubench::judge::rescore;
+use gpubench::verbs::rescore;
 use gpubench_record::{Condition, Json, RunRecord};
 use gpubench_virtual_gpu::machine::BUILT_IN;
 
@@ -284,7 +284,7 @@ pub fn rerun(test: &str) -> Result<Command, Error> {
 
 // Short runs of `matrix` with additions to the profile.
 
-pub const HOPPER: &str = include_str!("../../../../profiles/machines/hopper.toml");
+pub const HOPPER: &str = gpubench_profiles::HOPPER;
 
 /// The shortest profile with these keys and tables.
 fn profile(changes: &str) -> Result<String, Error> {

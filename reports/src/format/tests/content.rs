@@ -1,12 +1,13 @@
 //! The content of formats for people: notices, reasons and tables.
 
-use super::{FOR_PEOPLE, RenderOptions, options, render};
-use crate::sample_records;
 use gpubench_record::{
     DoseCurve, DosePoint, DoseRise, Estimate, ExpectedAnswer, FaultFacts, FaultTally, FaultTrial,
     Json, MatrixRow, Outcome, RecordLeftOut, RunRecord, Skip, SubAxis,
 };
 use gpubench_show::Look;
+
+use super::{FOR_PEOPLE, RenderOptions, options, render};
+use crate::sample_records;
 
 /// No text of a table wraps.
 const WIDE: Look = Look { width: 1_000, color: false };

@@ -1,5 +1,6 @@
 //! Measures requests until their length is right and a victim keeps to its share.
 
+use gpubench_catalogue::workload::Knob;
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, WorkloadSpec};
 
@@ -10,11 +11,11 @@ use super::{
 use super::{Point, miss, next_step, rounded, slope, with};
 use crate::load::calibrate;
 use crate::load::expected::{Bench, Measured};
-use crate::load::{Knob, LoadError, Workload};
+use crate::load::{Load, LoadError};
 
 /// The search for the parameters of one workload.
 pub(super) struct Search<'a> {
-    pub(super) workload: &'a Workload,
+    pub(super) workload: &'a Load,
     pub(super) knob: Knob,
     pub(super) bench: &'a mut dyn Bench,
     pub(super) service_ns: u64,
@@ -117,7 +118,7 @@ impl Search<'_> {
                 break;
             }
         }
-        Err(LoadError::Demand { workload: self.workload.name, demand: used, limit })
+        Err(LoadError::Demand { workload: self.workload.facts.name, demand: used, limit })
     }
 
     /// Limits the rate to the share of the resource's rate without pauses.
@@ -195,7 +196,7 @@ impl Search<'_> {
         }
         // A short request need only be short, and an aggressor needs no exact length.
         let is_whole = target_ns == self.service_ns;
-        if is_whole && self.workload.role != Role::Aggressor {
+        if is_whole && self.workload.facts.role != Role::Aggressor {
             return Err(self.between_steps(&spec, elapsed_ns)?);
         }
         self.takes_nearest |= is_whole;
@@ -212,7 +213,7 @@ impl Search<'_> {
         let smallest = self.point(&with(nearest, knob.param, knob.granule))?;
         // The casts saturate; the figures are for a message.
         Ok(LoadError::NoSuchLength {
-            workload: self.workload.name,
+            workload: self.workload.facts.name,
             target_ns: self.service_ns,
             tolerance_pct: (TOLERANCE * 100.0).round() as u32,
             nearest_ns: nearest_ns as u64,
@@ -222,7 +223,7 @@ impl Search<'_> {
     }
 
     fn tolerance(&self) -> f64 {
-        match self.workload.role {
+        match self.workload.facts.role {
             Role::Aggressor => TOLERANCE_AGGRESSOR,
             Role::Victim | Role::Peer | Role::Idle => TOLERANCE,
         }
@@ -234,7 +235,7 @@ impl Search<'_> {
     }
 
     fn missed(&self, found_ns: u64) -> LoadError {
-        let (workload, target_ns) = (self.workload.name, self.service_ns);
+        let (workload, target_ns) = (self.workload.facts.name, self.service_ns);
         LoadError::Length { workload, attempts: ATTEMPTS_MAX, found_ns, target_ns }
     }
 }

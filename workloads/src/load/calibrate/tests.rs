@@ -3,7 +3,7 @@
 use gpubench_record::RefusalKind;
 
 use super::super::tests::small_device;
-use super::super::{CATALOGUE, find};
+use super::super::{LOADS, find};
 use super::miss;
 use super::*;
 use crate::load::expected::Measured;
@@ -45,7 +45,7 @@ impl Model {
 }
 
 fn work(spec: &WorkloadSpec) -> Result<f64, LoadError> {
-    let knob = find(&spec.name)?.knob;
+    let knob = find(&spec.name)?.facts.knob;
     Ok(knob.map_or(1e6, |knob| spec.params[knob.param] as f64))
 }
 
@@ -72,15 +72,15 @@ fn found(name: &str, model: &mut Model, share: f64, ns: u64) -> Result<Calibrate
 
 #[test]
 fn every_workload_reaches_every_wanted_length() -> Result<(), LoadError> {
-    for workload in CATALOGUE.iter().filter(|workload| workload.knob.is_some()) {
+    for workload in LOADS.iter().filter(|workload| workload.facts.knob.is_some()) {
         for target_ns in [MS / 10, MS, 10 * MS] {
-            let calibrated = found(workload.name, &mut Model::new(), 3.0 / 7.0, target_ns)?;
+            let calibrated = found(workload.facts.name, &mut Model::new(), 3.0 / 7.0, target_ns)?;
             let miss = miss(calibrated.service_ns as f64, target_ns);
-            let allowed = match workload.role {
+            let allowed = match workload.facts.role {
                 Role::Aggressor => TOLERANCE_AGGRESSOR,
                 _ => TOLERANCE,
             };
-            assert!(miss <= allowed, "{} at {target_ns} ns: {miss}", workload.name);
+            assert!(miss <= allowed, "{} at {target_ns} ns: {miss}", workload.facts.name);
         }
     }
     Ok(())

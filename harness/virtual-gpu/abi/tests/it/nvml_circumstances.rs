@@ -69,7 +69,7 @@ fn circumstances_are_reported() -> Result<(), Error> {
 
 #[test]
 fn a_clock_above_the_maximum_is_refused() {
-    let text = include_str!("../../../../../profiles/machines/turing.toml").to_owned();
+    let text = gpubench_profiles::TURING.to_owned();
     let text = text + "\n[circumstances]\napplication_sm_clock_mhz = 1591\n";
     let error = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
     let want = "circumstances.application_sm_clock_mhz is 1591, accepted is 1 to gpu.sm_clock_mhz";

@@ -130,7 +130,7 @@ fn built_in_machines_have_no_limit_and_invalid_ones_are_refused() -> Result<(), 
         let limit_ms = Machine::load(name)?.circumstances.kernel_run_time_limit_ms;
         assert_eq!(limit_ms, 0, "{name}");
     }
-    let text = include_str!("../../../../../profiles/machines/turing.toml").to_owned();
+    let text = gpubench_profiles::TURING.to_owned();
     let text = text + "\n[circumstances]\nkernel_run_time_limit_ms = 3600001\n";
     let error = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
     let want = "circumstances.kernel_run_time_limit_ms is 3600001, accepted is 0 to 3600000";

@@ -116,6 +116,15 @@ impl Device {
         &self.shared
     }
 
+    /// Whether a process has a row on the device.
+    pub fn has_process(&self, pid: u32) -> Result<bool, DeviceError> {
+        let held = self.shared.read(|state| {
+            let mut processes = state.processes.live().iter();
+            processes.any(|process| process.pid == pid)
+        });
+        Ok(held?)
+    }
+
     /// This process's slot, taken at first use.
     pub fn process(&self) -> Result<u32, DeviceError> {
         if let Some(&slot) = self.process.get() {

@@ -13,7 +13,7 @@ fn every_built_in_machine_loads_under_its_own_name() {
 
 #[test]
 fn errors_of_a_file_name_the_line() {
-    let text = include_str!("../../../../../profiles/machines/turing.toml");
+    let text = gpubench_profiles::TURING;
     let cases = [
         (text.replace("sm_count = 40", "sm_cuont = 40"), "line 18: unknown field `sm_cuont`"),
         (text.replace("sm_count = 40", "sm_count = 0"), "gpu.sm_count is 0"),
@@ -77,7 +77,7 @@ fn noise_is_listed_and_refused_out_of_range() -> Result<(), super::MachineError>
         "noise.warm_up = 0.06 (over 60 s)",
     ];
     assert_eq!(machine.noise_lines(), want);
-    let text = include_str!("../../../../../profiles/machines/hopper.toml");
+    let text = gpubench_profiles::HOPPER;
     for (key, wrong) in [("call", "0.3"), ("turn", "-0.1"), ("recovery", "2.0")] {
         let text = text.replace(&format!("\n{key} = 0.0"), &format!("\n{key} = {wrong}"));
         let message = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
@@ -123,7 +123,7 @@ fn every_number_has_a_range() {
 
 #[test]
 fn a_clock_that_stands_still_and_a_name_that_leads_elsewhere_are_refused() {
-    let text = include_str!("../../../../../profiles/machines/hopper.toml");
+    let text = gpubench_profiles::HOPPER;
     for (from, to, expected) in [
         (
             "sm_clock_mhz = 1980",
@@ -164,7 +164,7 @@ fn a_clock_that_stands_still_and_a_name_that_leads_elsewhere_are_refused() {
 
 #[test]
 fn a_message_holds_little_of_a_long_file() {
-    let text = include_str!("../../../../../profiles/machines/hopper.toml");
+    let text = gpubench_profiles::HOPPER;
     let long = "many words, expected ".repeat(1000);
     for (from, to) in [
         ("sm_count = 132", format!("\"{long}\" = 1")),

@@ -7,10 +7,7 @@ use crate::simulation::answer::{Answer, Answers, FaultRules, XIDS_OF_FAULT};
 use crate::state::{CAUSES, Cause};
 
 /// Name and text of the table that every machine inherits.
-const DOCUMENTED: (&str, &str) = (
-    "documented-faults.toml",
-    include_str!("../../../../../../profiles/machines/documented-faults.toml"),
-);
+const DOCUMENTED: (&str, &str) = ("documented-faults.toml", gpubench_profiles::DOCUMENTED_FAULTS);
 
 /// Faults without a cause of the device: their answers follow from the other rules of the model.
 /// Their rows state what was measured.

@@ -6,7 +6,7 @@ use crate::simulation::answer::Answer;
 use crate::state::{Cause, NONE};
 
 fn with(rows: &str) -> Result<Machine, MachineError> {
-    let text = include_str!("../../../../../../profiles/machines/hopper.toml");
+    let text = gpubench_profiles::HOPPER;
     Machine::parse("m.toml", &format!("{text}\n{rows}"))
 }
 

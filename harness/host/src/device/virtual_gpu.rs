@@ -1,0 +1,291 @@
+//! Starts a virtual GPU: its shared object and its state in a private folder, and the environment
+//! with which a program finds it.
+#![expect(unsafe_code, reason = "loading a library runs its initialisers")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+use flate2::read::ZlibDecoder;
+use gpubench_virtual_gpu::device::DeviceError;
+use gpubench_virtual_gpu::host_process::own_uid;
+use gpubench_virtual_gpu::machine::MachineError;
+use gpubench_virtual_gpu::nvidia_cuda_mps;
+use gpubench_virtual_gpu::nvidia_smi;
+use gpubench_virtual_gpu::session::SessionError;
+
+use super::private_folder::{PrivateFolder, is_dead, remove_dead};
+
+// `absent.rs` has the same names for builds without the virtual GPU.
+pub use gpubench_virtual_gpu::cgroup::TREE;
+pub use gpubench_virtual_gpu::device::Device;
+pub use gpubench_virtual_gpu::kernel_log::path as kernel_log;
+pub use gpubench_virtual_gpu::machine::{DEFAULT, Machine};
+pub use gpubench_virtual_gpu::session::{ENV, MACHINE_FILE, SAMPLE_ENV, Session, TimeMode};
+
+/// The shared object, built with this binary and compressed, as it is a tenth of it.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so.zlib"));
+
+/// The stand-in for HAMi-core, built with this binary.
+const HAMI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hami.so.zlib"));
+
+/// The names with which programs load the driver's libraries: cudarc tries `libcuda.so` first and
+/// `libcuda.so.1` last, nvml-wrapper loads `libnvidia-ml.so`.
+const NAMES: [&str; 4] = ["libcuda.so", "libcuda.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1"];
+
+/// Vendor commands that this program stands in for when a link of that name starts it.
+pub const COMMANDS: [&str; 3] =
+    [nvidia_cuda_mps::CONTROL, nvidia_cuda_mps::SERVER, nvidia_smi::NAME];
+
+/// Beginning of the names of the folders.
+const PREFIX: &str = "virtual-gpu-";
+
+/// Why a virtual GPU cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum VirtualGpuError {
+    /// No folder accepts the shared object and allows loading it.
+    #[error(
+        "the virtual GPU cannot be loaded from any of {0}: each may forbid execution or be full \
+         (XDG_CACHE_HOME names another)"
+    )]
+    NoFolder(String),
+    /// The machine is unknown or invalid.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// Its folder cannot be made.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Its state cannot be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// A running virtual GPU. Its folder is removed when it is dropped.
+#[derive(Debug)]
+pub struct VirtualGpu {
+    root: PrivateFolder,
+    machine: Machine,
+}
+
+impl VirtualGpu {
+    /// Starts a virtual GPU.
+    ///
+    /// # Errors
+    /// When the machine is unknown or no folder can be used.
+    pub fn start(machine: &str, time: TimeMode, seed: u64) -> Result<Self, VirtualGpuError> {
+        let machine = Machine::load(machine)?;
+        let gpu = Self { root: private_folder()?, machine };
+        let device = gpu.device_dir();
+        std::fs::create_dir(&device)
+            .map_err(|source| SessionError::Io { path: device.display().to_string(), source })?;
+        let session = Session { privileged: gpu.machine.privileged, ..Session::new(time, seed) };
+        session.create(&device, &gpu.machine)?;
+        if gpu.machine.mps.is_none() {
+            for name in [nvidia_cuda_mps::CONTROL, nvidia_cuda_mps::SERVER] {
+                let link = gpu.command_dir().join(name);
+                std::fs::remove_file(&link).map_err(|source| SessionError::Io {
+                    path: link.display().to_string(),
+                    source,
+                })?;
+            }
+        }
+        if let Some(library) = gpu.hami_library() {
+            write_library(&library, HAMI).map_err(|source| SessionError::Io {
+                path: library.display().to_string(),
+                source,
+            })?;
+        }
+        Ok(gpu)
+    }
+
+    /// Path of the stand-in for HAMi-core; `None` on a machine without it.
+    #[must_use]
+    pub fn hami_library(&self) -> Option<PathBuf> {
+        self.machine.hami.then(|| self.root.path().join("libvgpu.so"))
+    }
+
+    /// The machine that it models.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The folder of its libraries.
+    #[must_use]
+    pub fn library_dir(&self) -> PathBuf {
+        self.root.path().join("lib")
+    }
+
+    /// The folder of the commands that stand in for the vendor's.
+    #[must_use]
+    pub fn command_dir(&self) -> PathBuf {
+        self.root.path().join("bin")
+    }
+
+    /// The folder of its state.
+    #[must_use]
+    pub fn device_dir(&self) -> PathBuf {
+        self.root.path().join("device")
+    }
+
+    /// A handle on its clock and state, for the coordinator.
+    ///
+    /// # Errors
+    /// When the state cannot be used.
+    pub fn open(&self) -> Result<Device, VirtualGpuError> {
+        Ok(Device::open(&self.device_dir())?)
+    }
+
+    /// The variables with which a program finds it. Search paths extend those of this process.
+    #[must_use]
+    pub fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let before = |folder: PathBuf, variable: &str| {
+            let mut folders = OsString::from(folder);
+            if let Some(others) = std::env::var_os(variable).filter(|path| !path.is_empty()) {
+                folders.push(":");
+                folders.push(others);
+            }
+            (OsString::from(variable), folders)
+        };
+        BTreeMap::from([
+            before(self.library_dir(), "LD_LIBRARY_PATH"),
+            before(self.command_dir(), "PATH"),
+            (OsString::from(ENV), OsString::from(self.device_dir())),
+        ])
+    }
+}
+
+impl VirtualGpu {
+    /// Whether the process that made the virtual GPU of this state folder has ended without keeping
+    /// it.
+    #[must_use]
+    pub fn is_gone(device_dir: &Path) -> bool {
+        device_dir.parent().filter(|_| device_dir.is_dir()).is_none_or(is_dead)
+    }
+
+    /// Keeps it when this process ends. Returns its folder.
+    ///
+    /// # Errors
+    /// When its folder cannot be marked.
+    pub fn keep(self) -> Result<PathBuf, VirtualGpuError> {
+        let path = self.root.path().display().to_string();
+        let kept = self.root.keep();
+        kept.map_err(|source| SessionError::Io { path, source }.into())
+    }
+}
+
+/// Makes the private folder in the first parent folder that allows loading its library.
+fn private_folder() -> Result<PrivateFolder, VirtualGpuError> {
+    let mut tried = Vec::new();
+    for parent in parents() {
+        tried.push(parent.display().to_string());
+        if let Some(made) = make_in(&parent) {
+            return Ok(made);
+        }
+    }
+    Err(VirtualGpuError::NoFolder(tried.join(", ")))
+}
+
+/// What the buffers of a run take: a smoke run 440 MiB. Device memory is a sparse file, and SIGBUS
+/// kills a tenant that writes to it while the disk is full.
+const ROOM_BYTES: u64 = 1 << 30;
+
+/// The cache folder, the runtime folder, then the temporary folder: any of them may forbid
+/// execution. All users share the last, so its name holds the user's id. Those on a full disk come
+/// last.
+fn parents() -> Vec<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    let mut parents: Vec<PathBuf> = cache
+        .into_iter()
+        .chain(variable("XDG_RUNTIME_DIR"))
+        .map(|folder| folder.join("gpubench"))
+        .chain([std::env::temp_dir().join(format!("gpubench-{}", own_uid()))])
+        .collect();
+    // The sort is stable: those with room stay in their order.
+    parents.sort_by_key(|parent| !has_room(parent));
+    parents
+}
+
+/// Whether the disk of a folder, which may not exist yet, has room for a run.
+fn has_room(folder: &Path) -> bool {
+    let existing = folder.ancestors().find(|folder| folder.is_dir());
+    let found = existing.and_then(|folder| rustix::fs::statvfs(folder).ok());
+    // What cannot be asked is tried in its turn.
+    found.is_none_or(|found| found.f_bavail.saturating_mul(found.f_frsize) >= ROOM_BYTES)
+}
+
+/// Makes the private folder in a parent folder; `None` if that is not possible, or if the library
+/// cannot be loaded from there.
+fn make_in(parent: &Path) -> Option<PrivateFolder> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(parent).ok()?;
+    remove_dead(parent, PREFIX);
+    let root = PrivateFolder::make_in(parent, PREFIX).ok()?;
+    let object = fill(root.path()).ok()?;
+    loads(&object).then_some(root)
+}
+
+/// Writes the libraries and the commands. Returns the shared object.
+fn fill(root: &Path) -> std::io::Result<PathBuf> {
+    let (lib, bin) = (root.join("lib"), root.join("bin"));
+    std::fs::create_dir(&lib)?;
+    let object = lib.join("virtual_gpu.so");
+    write_library(&object, OBJECT)?;
+    for name in NAMES {
+        symlink("virtual_gpu.so", lib.join(name))?;
+    }
+    std::fs::create_dir(&bin)?;
+    let program = std::env::current_exe()?;
+    for name in COMMANDS {
+        symlink(&program, bin.join(name))?;
+    }
+    Ok(object)
+}
+
+/// Writes an embedded library.
+fn write_library(path: &Path, packed: &[u8]) -> std::io::Result<()> {
+    std::io::copy(&mut ZlibDecoder::new(packed), &mut File::create(path)?).map(|_| ())
+}
+
+/// Removes the folders of virtual GPUs whose processes were killed. Returns their paths.
+pub fn remove_leftovers() -> Vec<PathBuf> {
+    let parents = parents().into_iter();
+    parents.flat_map(|parent| remove_dead(&parent, PREFIX)).collect()
+}
+
+/// Removes the parent folders that hold nothing any more.
+pub fn remove_empty_parents() {
+    for parent in parents() {
+        // One that is not empty, or does not exist, stays as it is.
+        let _ = std::fs::remove_dir(parent);
+    }
+}
+
+fn loads(object: &Path) -> bool {
+    // SAFETY: our own library, whose initialisers are those of Rust's standard library.
+    unsafe { libloading::Library::new(object) }.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fill, loads};
+
+    /// Rust's standard library runs destructors at the end of a thread. In a library that is gone
+    /// by then they end the process: the thread that listens to Xids may be the last to close it.
+    #[test]
+    fn a_closed_library_stays_mapped() -> std::io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let object = fill(dir.path())?;
+        let is_mapped = || -> std::io::Result<bool> {
+            let maps = std::fs::read_to_string("/proc/self/maps")?;
+            Ok(maps.lines().any(|line| object.to_str().is_some_and(|path| line.ends_with(path))))
+        };
+        assert!(!is_mapped()?);
+        assert!(loads(&object));
+        assert!(is_mapped()?);
+        Ok(())
+    }
+}

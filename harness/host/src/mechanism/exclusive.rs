@@ -1,0 +1,120 @@
+//! `exclusive`: one tenant has the whole GPU. The reference, not a mechanism under test.
+//!
+//! Nothing is set up. The proof is that NVML lists no other process on the device. While MIG mode
+//! is on, no process has the whole device, so there is no reference.
+
+use gpubench_plan::Availability;
+use gpubench_record::{Proof, Sharing, SmNumbers};
+
+use super::host::{Guard, HostError};
+use super::interface::Requirement;
+use super::waivers::whole_device_is_closed;
+use super::{
+    Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation, TenantEnv,
+    Tenants,
+};
+
+#[derive(Debug)]
+pub struct Exclusive;
+
+/// Its facts that need no host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "exclusive",
+    summary: "one tenant has the whole GPU: the reference that every mechanism is compared with",
+    group: "plain",
+    reconfigures: false,
+    options: &[],
+    sharing: Sharing::Reference,
+    tenants: Tenants::Processes,
+    mps_daemon: false,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    period_ns: 0,
+    unprotected: None,
+};
+
+impl Mechanism for Exclusive {
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
+    }
+
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        whole_device_is_closed(cx.facts).unwrap_or(Availability::Available)
+    }
+
+    fn configuration(&self, _cx: &MechanismContext<'_>) -> Configuration {
+        Configuration::without_setup(&ENTRY, vec![NO_OTHER])
+    }
+
+    fn enter(&self, _cx: &MechanismContext<'_>, _guard: &mut Guard) -> Result<InForce, HostError> {
+        Ok(InForce::default())
+    }
+
+    fn tenant_env(&self, _: &MechanismContext<'_>, _: &InForce, _slot: usize) -> TenantEnv {
+        TenantEnv::new()
+    }
+
+    fn prove(&self, _cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        prove(observed).into_iter().collect()
+    }
+}
+
+fn prove(observed: &Observation) -> Option<Proof> {
+    observed.condition.is_native().then(|| no_other_process(observed))
+}
+
+/// NVML lists no process but the victim.
+pub(super) const NO_OTHER: Requirement = Requirement::during("processes on the device");
+
+/// Whether NVML lists no process but the victim.
+pub(super) fn no_other_process(observed: &Observation) -> Proof {
+    let (holds, evidence) = match (&observed.listed, observed.other_processes()) {
+        (None, _) => (false, "NVML does not list the device's processes".to_owned()),
+        (Some(listed), _) if listed.is_empty() => (
+            false,
+            "NVML lists no process at all: the victim has no context on the device".to_owned(),
+        ),
+        (Some(listed), None) => (
+            listed.len() == 1,
+            format!("NVML lists {} process of another namespace: {listed:?}", listed.len()),
+        ),
+        (Some(_), Some(other_processes)) if other_processes.is_empty() => {
+            let idle = if observed.services.is_empty() {
+                String::new()
+            } else {
+                format!(" and our idle MPS server {:?}", observed.services)
+            };
+            let evidence =
+                format!("NVML lists no process but the victim {:?}{idle}", observed.ours);
+            (true, evidence)
+        }
+        (Some(_), Some(other_processes)) => {
+            (false, format!("NVML lists other processes: {other_processes:?}"))
+        }
+    };
+    NO_OTHER.proof(holds, evidence)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_record::Condition;
+
+    use super::prove;
+    use crate::mechanism::Observation;
+
+    #[test]
+    fn only_a_list_with_no_process_but_the_victim_is_proof() {
+        for (condition, listed, expected) in [
+            (Condition::N, Some(vec![7]), Some(true)),
+            (Condition::N, Some(vec![7, 8]), Some(false)),
+            (Condition::NAgain, Some(vec![31_000]), Some(true)),
+            (Condition::N, Some(vec![]), Some(false)),
+            (Condition::N, None, Some(false)),
+            (Condition::C, Some(vec![7]), None),
+        ] {
+            let observed = Observation { listed, ..Observation::new(condition, vec![7]) };
+            assert_eq!(prove(&observed).map(|proof| proof.holds), expected, "{observed:?}");
+        }
+    }
+}

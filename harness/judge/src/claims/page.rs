@@ -1,0 +1,221 @@
+//! The pages of `gpubench claims`: the ledger, its recipes, and the verdicts of records.
+
+use gpubench_plan::Ledger;
+use gpubench_record::counted;
+use gpubench_record::{Claim, ClaimRow, DeviceKind, RunRecord, Verdict};
+use gpubench_show::{Cell, Page, Paint, Table, VIRTUAL_TITLE};
+use serde_json::{Value, json};
+
+use super::figures::NO_RECORD;
+use crate::claims;
+
+/// A record with its name.
+pub struct Judged<'a> {
+    /// Its path, as on the command line.
+    pub name: String,
+    /// The record, with its claims.
+    pub run: &'a RunRecord,
+}
+
+fn table(heading: &str, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Table {
+    let rows = rows.map(|row| row.iter().map(Cell::text).collect());
+    Table::new("", heading, columns.iter().copied(), rows)
+}
+
+fn page(title: String, tables: impl IntoIterator<Item = Table>) -> Page {
+    let mut page = Page::new(title);
+    tables.into_iter().for_each(|table| page.push(table));
+    page
+}
+
+/// The verdict in its colour.
+fn painted(verdict: Verdict) -> Cell {
+    let paint = match verdict {
+        Verdict::Supported => Paint::Good,
+        Verdict::Refuted => Paint::Bad,
+        Verdict::Inconclusive => Paint::Weak,
+        Verdict::Untested => Paint::Faint,
+    };
+    Cell::text(verdict.as_str()).painted(paint, "")
+}
+
+/// The claims of the ledger with their tests.
+#[must_use]
+pub fn ledger(ledger: &Ledger) -> Page {
+    let rows = ledger.claims.iter().map(|claim| {
+        vec![
+            claim.id.clone(),
+            claim.mechanisms.join(", "),
+            claim.axis.as_str().to_owned(),
+            claim.statement.clone(),
+            claim.source.clone(),
+            test(claim),
+        ]
+    });
+    let columns = ["claim", "mechanism", "axis", "says", "source", "test"];
+    let title = format!("Claims ledger: {}", counted(ledger.claims.len(), "claim"));
+    page(title, [table("Claims of the literature", &columns, rows)])
+}
+
+fn test(claim: &Claim) -> String {
+    match &claim.needs {
+        Some(needs) => format!("{NO_RECORD}: needs {needs}"),
+        None => claims::test_in_words(claim),
+    }
+}
+
+/// Recipes that do not work and phrases that mislead.
+#[must_use]
+pub fn recipes(ledger: &Ledger) -> Page {
+    let recipes = ledger.recipes.iter().map(|one| {
+        let texts = [&one.mechanism, &one.recipe, &one.wrong, &one.working];
+        texts.map(String::clone).into()
+    });
+    let misleading = ledger.misleading.iter().map(|one| {
+        let claims = one.claims.join(", ");
+        let texts = [&one.mechanism, &one.phrase, &one.truth, &claims];
+        texts.map(String::clone).into()
+    });
+    page(
+        "Recipes and phrases in circulation".to_owned(),
+        [
+            table(
+                "Recipes that do not work",
+                &["mechanism", "recipe", "what is wrong", "working form"],
+                recipes,
+            ),
+            table(
+                "Phrases that mislead",
+                &["mechanism", "phrase", "what is true", "claims that test it"],
+                misleading,
+            ),
+        ],
+    )
+}
+
+/// The verdicts of each record, and of all of them together.
+#[must_use]
+pub fn verdicts(records: &[Judged<'_>]) -> Page {
+    let mut tables = Vec::new();
+    if records.len() > 1 {
+        let rows = together(records).into_iter().map(|(id, verdict, each)| {
+            let each = each.map(|one| one.map_or_else(|| Cell::text(""), painted));
+            [Cell::text(id), painted(verdict)].into_iter().chain(each).collect()
+        });
+        let mut columns = vec!["claim", "together"];
+        columns.extend(records.iter().map(|one| one.name.as_str()));
+        tables.push(Table::new("", "All records", columns, rows));
+    }
+    let columns = ["claim", "verdict", "says", "test", "figures"];
+    for one in records {
+        let rows = one.run.claims.iter().map(|row| {
+            let says = format!("{} ({})", row.statement, row.source);
+            let [id, says, test, evidence] =
+                [&row.id, &says, &row.test, &row.evidence].map(Cell::text);
+            vec![id, painted(row.verdict), says, test, evidence]
+        });
+        let heading = format!("{}: {}", one.name, counts(&one.run.claims));
+        tables.push(Table::new("", &heading, columns, rows));
+    }
+    let without = |one: &&Judged<'_>| one.run.plan.claims.is_empty();
+    let without = records.iter().filter(without).map(|one| {
+        format!("{}: it holds no claims ledger; compared with the ledger of this version", one.name)
+    });
+    let mut titles: Vec<String> = records.iter().map(|one| title(one.run)).collect();
+    titles.dedup();
+    let mut all = Page::new(format!("Claims: {}", titles.join("; ")));
+    without.for_each(|notice| all.notice(notice));
+    tables.into_iter().for_each(|table| all.push(table));
+    all
+}
+
+/// The same as one table, for CSV.
+#[must_use]
+pub fn verdict_lines(records: &[Judged<'_>]) -> Page {
+    let lines = records.iter().flat_map(|one| {
+        one.run.claims.iter().map(|row| {
+            let texts = [
+                &one.name,
+                &row.id,
+                row.verdict.as_str(),
+                &row.statement,
+                &row.source,
+                &row.test,
+                &row.evidence,
+            ];
+            texts.map(str::to_owned).into()
+        })
+    });
+    let columns = ["record", "claim", "verdict", "says", "source", "test", "figures"];
+    page(String::new(), [table("", &columns, lines)])
+}
+
+/// Recipes and phrases as one table, for CSV.
+#[must_use]
+pub fn recipe_lines(ledger: &Ledger) -> Page {
+    let both = recipes(ledger);
+    let kinds = both.tables().zip(["recipe", "phrase"]);
+    let rows = kinds.flat_map(|(table, kind)| {
+        let rows = table.rows.iter().cloned();
+        rows.map(move |row| std::iter::once(Cell::text(kind)).chain(row).collect())
+    });
+    let columns = ["kind", "mechanism", "text", "truth", "answer"];
+    page(String::new(), [Table::new("", "", columns, rows)])
+}
+
+fn title(run: &RunRecord) -> String {
+    match run.device.kind {
+        DeviceKind::Real => run.device.name.clone(),
+        DeviceKind::Virtual => format!("{VIRTUAL_TITLE} ({})", run.device.name),
+    }
+}
+
+fn counts(rows: &[ClaimRow]) -> String {
+    let count = |verdict: Verdict| {
+        let n = rows.iter().filter(|row| row.verdict == verdict).count();
+        format!("{n} {}", verdict.as_str())
+    };
+    let counts = Verdict::ALL.map(count).join(", ");
+    let by_none = rows.iter().filter(|row| row.evidence.starts_with(NO_RECORD));
+    match by_none.count() {
+        0 => counts,
+        n => format!("{counts} ({n} that no record decides)"),
+    }
+}
+
+/// By claim: the verdict of all records, and that of each.
+fn together<'a>(
+    records: &'a [Judged<'a>],
+) -> Vec<(String, Verdict, impl Iterator<Item = Option<Verdict>> + 'a)> {
+    let mut ids: Vec<&str> = Vec::new();
+    for row in records.iter().flat_map(|one| &one.run.claims) {
+        if !ids.contains(&row.id.as_str()) {
+            ids.push(&row.id);
+        }
+    }
+    let of = |one: &Judged<'_>, id: &str| {
+        let mut rows = one.run.claims.iter();
+        rows.find(|row| row.id == id).map(|row| row.verdict)
+    };
+    ids.into_iter()
+        .map(|id| {
+            let each = move || records.iter().map(move |one| of(one, id));
+            (id.to_owned(), claims::of_records(each().flatten()), each())
+        })
+        .collect()
+}
+
+/// The same for programs.
+#[must_use]
+pub fn verdicts_json(records: &[Judged<'_>]) -> Value {
+    let each = records.iter().map(|one| {
+        json!({
+            "record": one.name, "device_kind": one.run.device.kind.as_str(),
+            "device": one.run.device.name, "own_ledger": !one.run.plan.claims.is_empty(),
+            "claims": one.run.claims,
+        })
+    });
+    let all = together(records).into_iter();
+    let all = all.map(|(id, verdict, _)| json!({ "id": id, "verdict": verdict }));
+    json!({ "together": all.collect::<Value>(), "records": each.collect::<Value>() })
+}

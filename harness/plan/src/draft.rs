@@ -1,0 +1,268 @@
+//! A planned cell before it has its position in the order, and the settings that all cells share.
+
+use std::collections::BTreeMap;
+
+use gpubench_catalogue::axis::Pair;
+use gpubench_catalogue::mechanism::REFERENCE;
+use gpubench_record::{Cell, CellTenant, Condition, Durations, Plan, Role, SubAxis};
+
+use super::block::{Purpose, derive};
+use super::facts::VariantRef;
+use super::rotation::Turn;
+use crate::profile::{AGGRESSOR, PEER, Profile};
+
+/// A cell without its position in the order.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Draft {
+    pub variant: VariantRef,
+    pub group: String,
+    pub pair: &'static Pair,
+    /// The workload in the place of the victim: that of the pair, or its aggressor without a
+    /// neighbour.
+    pub victim: &'static str,
+    pub condition: Condition,
+    pub dose: f64,
+    /// Whether the victim is the only tenant.
+    pub no_neighbours: bool,
+    /// Number of tenants, where it is smaller than the plan's.
+    pub fewer: Option<u32>,
+    /// Whether the group has contended cells, with which its native cells are compared.
+    pub contended_group: bool,
+}
+
+impl Draft {
+    /// Whether the jitter of a variant is scored from the open loop of this cell: N or S of the
+    /// victim of the jitter pair, or C of that pair with every neighbour at full dose.
+    pub(super) fn gives_jitter(&self, jitter: Option<&Pair>) -> bool {
+        let Some(jitter) = jitter.filter(|_| !self.is_aggressor_alone()) else {
+            return false;
+        };
+        match self.condition {
+            Condition::N => self.contended_group && self.pair.victim == jitter.victim,
+            Condition::S => !self.no_neighbours && self.pair.victim == jitter.victim,
+            Condition::C => *self.pair == *jitter && self.dose >= 1.0 && self.fewer.is_none(),
+            _ => false,
+        }
+    }
+
+    /// Whether the aggressor of the pair stands in the place of the victim.
+    pub(super) fn is_aggressor_alone(&self) -> bool {
+        self.victim != self.pair.victim
+    }
+
+    /// Whether the cell shows a mechanism, or the reference, with all its tenants.
+    pub(super) fn proves(&self) -> bool {
+        use Condition::{C, N, S};
+        matches!(self.condition, C | N) || self.condition == S && self.no_neighbours
+    }
+}
+
+/// The settings that all cells of a plan share.
+pub(super) struct Layout<'a> {
+    /// Seed of the run.
+    pub seed: u64,
+    pub blocks: u32,
+    /// Tenants in a contended cell.
+    pub tenants: u32,
+    /// The roles of the neighbours of a contended cell.
+    pub neighbours: &'a [String],
+    /// Smaller numbers of tenants for contended cells.
+    pub sweep: &'a [u32],
+    /// Name of the mechanism of native cells.
+    pub reference: &'a str,
+    /// Pairs of victim and aggressor to run.
+    pub pairs: &'a [&'static Pair],
+    /// Doses of the aggressor.
+    pub doses: &'a [f64],
+    /// The part of the doses that this run has.
+    pub turn: Turn,
+    /// The pair that jitter is scored from, where the profile requests jitter.
+    pub jitter: Option<&'static Pair>,
+    /// Whether every cell has an open loop, or only those that jitter is scored from.
+    pub open_everywhere: bool,
+    /// What the cells are for.
+    pub purpose: Purpose,
+    /// Whether each aggressor is also measured alone under each mechanism.
+    pub aggressors_alone: bool,
+}
+
+impl Layout<'_> {
+    /// The doses of a pair in this run, rising.
+    pub(super) fn doses_of(&self, pair: &Pair) -> &[f64] {
+        let index = self.pairs.iter().position(|one| *one == pair);
+        if index.is_some_and(|index| self.turn.has(index)) {
+            self.doses
+        } else {
+            &self.doses[self.doses.len().saturating_sub(1)..]
+        }
+    }
+
+    pub(super) fn cell(&self, block: u32, draft: &Draft) -> Cell {
+        let aggressor = draft.condition.has_aggressor().then_some(draft.pair.aggressor);
+        Cell {
+            id: String::new(),
+            block,
+            group: draft.group.clone(),
+            mechanism: draft.variant.mechanism.clone(),
+            variant: draft.variant.variant.clone(),
+            sub_axis: draft.pair.sub_axis,
+            condition: draft.condition,
+            victim: draft.victim.to_owned(),
+            aggressor: aggressor.map(str::to_owned),
+            dose: draft.dose,
+            tenants: self.tenants(draft, aggressor),
+            schedule_seed: derive(self.seed, "schedule", block),
+            closed_only: self.purpose == Purpose::Prove
+                || draft.is_aggressor_alone()
+                || !self.open_everywhere && !draft.gives_jitter(self.jitter),
+        }
+    }
+
+    fn tenants(&self, draft: &Draft, aggressor: Option<&str>) -> Vec<CellTenant> {
+        let victim = CellTenant {
+            tenant: "victim".to_owned(),
+            role: Role::Victim,
+            workload: Some(draft.victim.to_owned()),
+        };
+        let neighbours =
+            if draft.no_neighbours { 0 } else { draft.fewer.unwrap_or(self.tenants) - 1 };
+        let neighbour = |number: u32| {
+            let last = self.neighbours.len().saturating_sub(1);
+            let planned = self.neighbours.get((number as usize - 1).min(last));
+            let (role, workload) = match (aggressor, planned.map(String::as_str)) {
+                (None, _) => (Role::Idle, None),
+                (Some(_), Some(PEER)) => (Role::Peer, Some(draft.pair.victim)),
+                (Some(aggressor), None | Some(AGGRESSOR)) => (Role::Aggressor, Some(aggressor)),
+                (Some(_), Some(other)) => (Role::Aggressor, Some(other)),
+            };
+            CellTenant {
+                tenant: format!("neighbour-{number}"),
+                role,
+                workload: workload.map(str::to_owned),
+            }
+        };
+        std::iter::once(victim).chain((1..=neighbours).map(neighbour)).collect()
+    }
+}
+
+// The plan of a device check, for `doctor`: native cells of one tenant.
+
+/// The workload of full load on the SMs.
+pub const FULL_LOAD: &str = "fma-hog";
+/// The workload of full load on the memory.
+pub const FULL_COPY: &str = "dram-copy";
+/// The victim of the A/A pairs.
+pub const PAIR_VICTIM: &str = "compute";
+/// A/A pairs: two equal cells each.
+pub const PAIRS: u32 = 8;
+/// Name of the tenant.
+pub const TENANT: &str = "victim";
+
+/// Parts of a cell. They are short, so that `doctor` is quick; the longer cells of a matrix spread
+/// less. Only the cell of [`FULL_LOAD`] has an open loop.
+const DURATIONS: Durations =
+    Durations { warmup_ns: 30_000_000, closed_ns: 150_000_000, gap_ns: 0, open_ns: 500_000_000 };
+/// Open load of the full load: more than the device completes, so that its queue fills. A closed
+/// loop has two requests outstanding, and the device is idle while the thread that waits for them
+/// has no core; on a busy host no sample of the clocks is then under load.
+const LOAD: f64 = 1.5;
+/// Time between two readings of the clocks.
+const TELEMETRY_PERIOD_NS: u64 = 10_000_000;
+
+/// A device check: one cell of each full load, then the A/A pairs.
+#[must_use]
+pub fn device_check(profile: &Profile) -> Plan {
+    let pairs = std::iter::repeat_n(PAIR_VICTIM, 2 * PAIRS as usize);
+    let victims = [FULL_LOAD, FULL_COPY].into_iter().chain(pairs);
+    let cells = victims.zip(0_u32..).map(|(victim, number)| cell(victim, number));
+    Plan {
+        profile: profile.name.clone(),
+        profile_hash: String::new(),
+        decides: false,
+        seed: profile.seed,
+        tenants: 1,
+        share: 1.0,
+        load: LOAD,
+        bursts: None,
+        slo_ns: None,
+        slo_share: profile.slo_share,
+        neighbours: Vec::new(),
+        sweep: Vec::new(),
+        service_ns: profile.service.ns,
+        telemetry_period_ns: TELEMETRY_PERIOD_NS,
+        axes: Vec::new(),
+        blocks: 1,
+        durations: DURATIONS,
+        thresholds: profile.thresholds.clone(),
+        margins: None,
+        mechanisms: Vec::new(),
+        // Its tenants run without a mechanism.
+        required_proofs: Some(BTreeMap::new()),
+        user_victim: None,
+        cells: cells.collect(),
+        fault_trials: Vec::new(),
+        probes: Vec::new(),
+        // No workload here has facts that a gate needs.
+        workloads: BTreeMap::new(),
+        pairs: Vec::new(),
+        jitter_from: SubAxis::Sm,
+        reference: REFERENCE.to_owned(),
+        claimed: Vec::new(),
+        claims: Vec::new(),
+        skips: Vec::new(),
+        rotation: None,
+        soak: None,
+        top_up: None,
+        superseded: Vec::new(),
+        superseded_trials: Vec::new(),
+    }
+}
+
+fn cell(victim: &str, number: u32) -> Cell {
+    Cell {
+        id: format!("{number:04}-{victim}"),
+        block: 0,
+        group: REFERENCE.to_owned(),
+        mechanism: REFERENCE.to_owned(),
+        variant: REFERENCE.to_owned(),
+        sub_axis: SubAxis::Sm,
+        condition: Condition::N,
+        victim: victim.to_owned(),
+        aggressor: None,
+        dose: 0.0,
+        tenants: vec![CellTenant {
+            tenant: TENANT.to_owned(),
+            role: Role::Victim,
+            workload: Some(victim.to_owned()),
+        }],
+        schedule_seed: 1,
+        closed_only: victim != FULL_LOAD,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{FULL_LOAD, PAIR_VICTIM, PAIRS, device_check};
+    use crate::profile::{Overrides, built_in};
+
+    #[test]
+    fn a_device_check_has_full_loads_and_an_even_number_of_equal_cells()
+    -> Result<(), crate::profile::ProfileError> {
+        let plan = device_check(&built_in("smoke", &Overrides::default())?);
+        let count = |name: &str| plan.cells.iter().filter(|cell| cell.victim == name).count();
+        assert_eq!(count(PAIR_VICTIM), 2 * PAIRS as usize);
+        assert_eq!(count(FULL_LOAD), 1);
+        // Only the open loop of the full load keeps the device busy on a busy host.
+        assert!(plan.load > 1.0);
+        for cell in &plan.cells {
+            let open_ns = plan.durations_of(cell).open_ns;
+            assert_eq!(open_ns > 0, cell.victim == FULL_LOAD, "{}", cell.id);
+        }
+        let ids: BTreeSet<&str> = plan.cells.iter().map(|cell| cell.id.as_str()).collect();
+        assert_eq!(ids.len(), plan.cells.len());
+        assert!(plan.cells.iter().all(|cell| cell.tenants.len() == 1));
+        Ok(())
+    }
+}

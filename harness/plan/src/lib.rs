@@ -1,0 +1,267 @@
+//! From a profile and the capabilities of the host to every cell that will run, with its seed, its
+//! position in the order, and the reason for each skip.
+//!
+//! Pure: no device, no clock, no files. Equal inputs give equal plans.
+
+mod block;
+mod budget;
+pub mod draft;
+mod extend;
+pub mod facts;
+mod faults;
+mod ledger;
+mod notes;
+pub mod profile;
+mod rotation;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use block::{Group, Pairs, Purpose, in_order};
+use budget::{Fit, PerBlock};
+use draft::Layout;
+use gpubench_catalogue::axis::{JITTER_SUB_AXIS, Pair};
+use gpubench_catalogue::mechanism::REFERENCE;
+use gpubench_record::plan::PlannedMechanism;
+use gpubench_record::{Axis, Cell, Plan, RequiredProof, Skip, SoakPlan};
+use rotation::Turn;
+
+use crate::profile::units::Span;
+use crate::profile::{Profile, Wanted, profile_hash};
+
+pub use budget::phase_ns;
+pub use extend::{BlocksLeft, Detectable, MoreBlocks, blocks_left, detectable, extend};
+pub use facts::{Availability, Capabilities, Capability, VariantRef};
+pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, has_needs, no_victim};
+pub use ledger::{Ledger, Misleading, Recipe, ledger};
+pub use notes::notes;
+
+/// Plans a run. `ptx_hash` identifies the kernels in the hash of the profile.
+///
+/// # Errors
+/// When no mechanism can run, or `blocks.min` blocks exceed the profile's `device_time`.
+pub fn plan(
+    profile: &Profile,
+    capabilities: &Capabilities,
+    ptx_hash: &str,
+) -> Result<Plan, PlanError> {
+    let hash = profile_hash(profile, ptx_hash);
+    let profile = &profile.of_run();
+    let requested = requested(profile, capabilities);
+    let skips = skips(profile, &requested);
+    let runnable: Vec<&Capability> = requested
+        .iter()
+        .copied()
+        .filter(|capability| capability.availability == Availability::Available)
+        .collect();
+    let pairs = block::selected(profile)
+        .ok_or_else(|| PlanError::NoPair { axes: requested_axes(profile) })?;
+    let groups = Group::sort(&runnable);
+    let layout = layout(profile, &pairs);
+    let drafts = groups.iter().flat_map(|group| group.cells(&layout));
+    let per_block = PerBlock::of(drafts, layout.jitter);
+    if per_block.cells == 0 {
+        return Err(nothing_to_run(&skips));
+    }
+    let alone = groups.iter().map(|group| group.aggressors_alone(&layout).len()).sum();
+    let per_block = per_block.with_alone(alone, profile.blocks.min);
+    let Fit { blocks, durations, open_everywhere } = match pairs.purpose {
+        Purpose::Score => budget::fit(profile, per_block)?,
+        Purpose::Prove => budget::one_block(profile),
+    };
+    let durations = budget::whole_periods(durations, &runnable, profile.cell_min.closed.ns);
+    let layout = Layout { blocks, open_everywhere, ..layout };
+    let cells = in_order(&groups, &layout);
+    let ledger = ledger()?;
+    Ok(Plan {
+        profile: profile.name.clone(),
+        profile_hash: hash,
+        decides: profile.decides,
+        seed: profile.seed,
+        tenants: profile.tenants,
+        share: profile.share.value(),
+        load: profile.load_of_one(),
+        bursts: profile.bursts.shape(),
+        slo_ns: Some(profile.slo.ns).filter(|&slo_ns| slo_ns > 0),
+        slo_share: profile.slo_share,
+        neighbours: profile.neighbours.clone(),
+        sweep: profile.sweep.clone(),
+        service_ns: profile.service.ns,
+        telemetry_period_ns: profile.telemetry_period.ns,
+        axes: requested_axes(profile),
+        blocks,
+        durations,
+        thresholds: profile.thresholds.clone(),
+        margins: Some(profile.margins),
+        mechanisms: runnable.into_iter().map(planned).collect(),
+        user_victim: profile.user_victim.victim(),
+        required_proofs: Some(required_proofs(capabilities, &cells)),
+        cells,
+        fault_trials: Vec::new(),
+        probes: Vec::new(),
+        workloads: facts::of_workloads(layout.pairs, layout.neighbours),
+        pairs: facts::of_pairs(layout.pairs),
+        jitter_from: JITTER_SUB_AXIS,
+        reference: REFERENCE.to_owned(),
+        claimed: ledger.words(&names(&requested, &skips)),
+        claims: ledger.claims,
+        skips,
+        rotation: rotation::recorded(profile, &layout),
+        soak: soak(profile, pairs.purpose),
+        top_up: None,
+        superseded: Vec::new(),
+        superseded_trials: Vec::new(),
+    })
+}
+
+/// The heating and the check kernel; a plan that only proves mechanisms needs neither.
+fn soak(profile: &Profile, purpose: Purpose) -> Option<SoakPlan> {
+    let planned = profile.soak.planned(profile.device_time);
+    planned.filter(|_| purpose == Purpose::Score)
+}
+
+/// What all cells share, before the number of blocks is known.
+fn layout<'a>(profile: &'a Profile, selected: &'a Pairs) -> Layout<'a> {
+    Layout {
+        seed: profile.seed,
+        blocks: 0,
+        tenants: profile.tenants,
+        neighbours: &profile.neighbours,
+        reference: REFERENCE,
+        sweep: &profile.sweep,
+        pairs: &selected.pairs,
+        doses: &profile.doses,
+        turn: Turn::of(profile),
+        jitter: jitter_pair(profile, &selected.pairs),
+        open_everywhere: true,
+        purpose: selected.purpose,
+        aggressors_alone: profile.decides
+            && selected.purpose == Purpose::Score
+            && profile.user_victim.victim().is_none(),
+    }
+}
+
+/// The proofs that the cells need, by variant.
+fn required_proofs(
+    capabilities: &Capabilities,
+    cells: &[Cell],
+) -> BTreeMap<String, Vec<RequiredProof>> {
+    let mut required = capabilities.required_proofs.clone();
+    required.retain(|variant, _| cells.iter().any(|cell| cell.variant == *variant));
+    required
+}
+
+fn nothing_to_run(skips: &[Skip]) -> PlanError {
+    let reasons = skips.iter().map(|skip| format!("{}: {}", skip.variant, skip.reason));
+    PlanError::NothingToRun { reasons: reasons.collect() }
+}
+
+/// The capabilities of the mechanisms that the profile requests.
+fn requested<'a>(profile: &Profile, capabilities: &'a Capabilities) -> Vec<&'a Capability> {
+    let wanted = |capability: &&Capability| match &profile.mechanisms {
+        Wanted::All => true,
+        Wanted::Names(names) => names.contains(&capability.variant.mechanism),
+    };
+    capabilities.mechanisms.iter().filter(wanted).collect()
+}
+
+/// Every mechanism that has a row in the record.
+fn names<'a>(requested: &[&'a Capability], skips: &'a [Skip]) -> Vec<&'a str> {
+    let requested = requested.iter().map(|one| one.variant.mechanism.as_str());
+    requested.chain(skips.iter().map(|skip| skip.name.as_str())).collect()
+}
+
+/// The pair that jitter is scored from; `None` where the profile does not request the jitter axis.
+fn jitter_pair(profile: &Profile, pairs: &[&'static Pair]) -> Option<&'static Pair> {
+    let requested = match &profile.axes {
+        Wanted::All => true,
+        Wanted::Names(names) => names.iter().any(|name| name == Axis::Jitter.as_str()),
+    };
+    let mut pairs = pairs.iter().copied().filter(|_| requested);
+    pairs.find(|pair| pair.sub_axis == JITTER_SUB_AXIS)
+}
+
+fn requested_axes(profile: &Profile) -> Vec<String> {
+    match &profile.axes {
+        Wanted::All => vec!["all".to_owned()],
+        Wanted::Names(names) => names.clone(),
+    }
+}
+
+fn planned(capability: &Capability) -> PlannedMechanism {
+    PlannedMechanism {
+        name: capability.variant.mechanism.clone(),
+        variant: capability.variant.variant.clone(),
+        host_changes: capability.host_changes.clone(),
+        unprotected: capability.unprotected.as_ref().map(|form| form.variant.clone()),
+        properties: capability.properties,
+    }
+}
+
+fn skips(profile: &Profile, requested: &[&Capability]) -> Vec<Skip> {
+    let waived = requested.iter().filter_map(|capability| match &capability.availability {
+        Availability::Available => None,
+        Availability::Waived { reason, remedy } => Some(Skip {
+            name: capability.variant.mechanism.clone(),
+            variant: capability.variant.variant.clone(),
+            axis: None,
+            reason: reason.clone(),
+            remedy: remedy.clone(),
+        }),
+    });
+    let Wanted::Names(names) = &profile.mechanisms else {
+        return waived.collect();
+    };
+    let unknown = names
+        .iter()
+        .filter(|name| !requested.iter().any(|capability| capability.variant.mechanism == **name))
+        .map(|name| Skip {
+            name: name.clone(),
+            variant: name.clone(),
+            axis: None,
+            reason: "its availability on this host is unknown".to_owned(),
+            remedy: None,
+        });
+    waived.chain(unknown).collect()
+}
+
+// Why a profile cannot be planned on a host.
+
+/// A profile that cannot be planned on this host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No mechanism can run.
+    #[error("{}", reasons.join("; "))]
+    NothingToRun {
+        /// `variant: reason`, one for each requested mechanism.
+        reasons: Vec<String>,
+    },
+    /// The profile selects no pair of victim and aggressor of its axes.
+    #[error(
+        "no pair of the profile's victims and aggressors is on {}", axes.join(", ")
+    )]
+    NoPair {
+        /// The requested axes.
+        axes: Vec<String>,
+    },
+    /// The built-in claims cannot be read, which is a defect of the build.
+    #[error("the built-in claims.toml: {what}")]
+    Ledger {
+        /// The message of the parser.
+        what: String,
+    },
+    /// The fewest blocks of the shortest cells take longer than `device_time`.
+    #[error(
+        "device_time {device_time} is too short for {cells} cells (blocks.min of the shortest \
+         cells); the smallest sufficient device_time is {needed}"
+    )]
+    TooLittleTime {
+        /// The `device_time` of the profile.
+        device_time: Span,
+        /// Cells in the fewest blocks.
+        cells: u64,
+        /// The time of these cells at their shortest.
+        needed: Span,
+    },
+}

@@ -1,0 +1,187 @@
+//! The components of a run that tenant sets use, with calls to NVML and to the clock.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpubench_host::device::{Nvml, identity};
+use gpubench_record::wire::Participants;
+use gpubench_record::{DeviceIdentity, MechanismRow, Outcome, OutcomeKind, RunEvent};
+
+use super::observe::PidRegistry;
+use super::setup::Recorder;
+use super::waits::Waits;
+use super::{RunClock, RunError, Setup};
+
+/// Longest wait for NVML, and for the shared clock of a virtual device.
+const NVML: Duration = Duration::from_secs(30);
+const CLOCK: Duration = Duration::from_secs(30);
+
+/// The components that tenant sets use. Clones share them.
+#[derive(Clone)]
+pub struct RunHandles {
+    /// The inputs of the run.
+    pub setup: Arc<Setup>,
+    /// Every wait.
+    pub waits: Waits,
+    pub recorder: Recorder,
+    /// Process ids of tenants.
+    pub registry: PidRegistry,
+    /// The identity of the device, completed by the first tenant that sees it whole.
+    identity: Rc<RefCell<DeviceIdentity>>,
+}
+
+impl RunHandles {
+    /// The components of a new run.
+    pub fn new(setup: Arc<Setup>, waits: Waits, recorder: Recorder) -> Self {
+        let identity = Rc::new(RefCell::new(setup.identity.clone()));
+        Self { setup, waits, recorder, registry: PidRegistry::default(), identity }
+    }
+
+    /// Calls NVML, with a limit.
+    pub async fn nvml<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        call: impl FnOnce(&Nvml) -> T + Send + 'static,
+    ) -> Result<T, RunError> {
+        let nvml = Arc::clone(&self.setup.nvml);
+        self.waits.blocking(doing, NVML, move || call(&nvml)).await
+    }
+
+    /// Announces participants of the clock, in this order.
+    pub async fn expect(&self, ids: Vec<u32>) -> Result<(), RunError> {
+        self.clock("announcing participants of the clock", move |clock| {
+            ids.into_iter().try_for_each(|id| clock.expect(id))
+        })
+        .await
+    }
+
+    /// Withdraws announced participants that did not join.
+    pub async fn abandon(&self, participants: Participants) -> Result<(), RunError> {
+        self.clock("taking participants off the clock", move |clock| clock.abandon(participants))
+            .await
+    }
+
+    /// Frees what dead tenants held on the virtual device.
+    pub async fn reap(&self) -> Result<(), RunError> {
+        self.clock("reaping dead processes", RunClock::reap).await
+    }
+
+    /// The present instant.
+    pub async fn now_ns(&self) -> Result<u64, RunError> {
+        self.clock("reading the clock", |clock| Ok(clock.now_ns())).await
+    }
+
+    /// The instant at which a cell that is started now begins.
+    pub async fn start_ns(&self) -> Result<u64, RunError> {
+        self.clock("reading the clock", |clock| Ok(clock.start_ns())).await
+    }
+
+    /// Calls the shared clock, with a limit: a stopped participant may hold its lock.
+    async fn clock<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        call: impl FnOnce(&RunClock) -> Result<T, RunError> + Send + 'static,
+    ) -> Result<T, RunError> {
+        let clock = self.setup.clock.clone();
+        if !clock.is_virtual() {
+            return call(&clock);
+        }
+        self.waits.blocking(doing, CLOCK, move || call(&clock)).await?
+    }
+
+    /// Writes that a tenant's process was started, and remembers its process id.
+    pub fn started(&self, tenant: &str, pid: u32) -> Result<(), RunError> {
+        self.registry.enter(tenant, pid);
+        let tenant = tenant.to_owned();
+        Ok(self.recorder.event(&RunEvent::TenantStarted { tenant, pid })?)
+    }
+
+    /// The identity of the device so far.
+    pub fn identity(&self) -> DeviceIdentity {
+        self.identity.borrow().clone()
+    }
+
+    /// SMs of the whole device; 0 until a tenant has reported them.
+    pub fn sm_count(&self) -> u32 {
+        self.identity.borrow().sm_count
+    }
+
+    /// Adds facts from a tenant of the whole device.
+    pub fn complete_identity(&self, facts: &BTreeMap<String, String>) {
+        identity::complete(&mut self.identity.borrow_mut(), facts);
+    }
+}
+
+// Variants of mechanisms that failed or cannot run, each written once.
+
+/// The outcomes of variants that have ended, by variant.
+pub struct MechanismLedger {
+    ended: BTreeMap<String, Outcome>,
+    recorder: Recorder,
+}
+
+impl MechanismLedger {
+    /// A ledger with the variants that ended before an interruption.
+    pub const fn new(recorder: Recorder, ended: BTreeMap<String, Outcome>) -> Self {
+        Self { ended, recorder }
+    }
+
+    pub fn has_ended(&self, variant: &str) -> bool {
+        self.ended.contains_key(variant)
+    }
+
+    /// Why no cell of this variant can run, if it is waived.
+    pub fn waived(&self, variant: &str) -> Option<String> {
+        let outcome = self.ended.get(variant)?;
+        let is_waived = outcome.outcome == OutcomeKind::Waived;
+        is_waived.then(|| outcome.reason.clone().unwrap_or_default())
+    }
+
+    /// Writes that a mechanism failed.
+    pub fn failed(&mut self, name: &str, variant: &str, reason: &str) -> Result<(), RunError> {
+        self.end(name, variant, &Outcome::failed(reason), None)
+    }
+
+    /// Writes that a mechanism failed or cannot run. The first outcome of a variant stays.
+    pub fn end(
+        &mut self,
+        name: &str,
+        variant: &str,
+        outcome: &Outcome,
+        remedy: Option<&str>,
+    ) -> Result<(), RunError> {
+        if self.has_ended(variant) {
+            return Ok(());
+        }
+        self.ended.insert(variant.to_owned(), outcome.clone());
+        self.write(name, variant, outcome.clone(), remedy)
+    }
+
+    /// Writes that a variant runs, unless it has ended.
+    pub fn runs(&self, name: &str, variant: &str) -> Result<(), RunError> {
+        if self.has_ended(variant) {
+            return Ok(());
+        }
+        self.write(name, variant, Outcome::measured(), None)
+    }
+
+    fn write(
+        &self,
+        name: &str,
+        variant: &str,
+        outcome: Outcome,
+        remedy: Option<&str>,
+    ) -> Result<(), RunError> {
+        let row = MechanismRow {
+            name: name.to_owned(),
+            variant: variant.to_owned(),
+            outcome,
+            remedy: remedy.map(str::to_owned),
+            proof: Vec::new(),
+        };
+        Ok(self.recorder.event(&RunEvent::Mechanism { row })?)
+    }
+}

@@ -1,0 +1,327 @@
+//! The inputs and outputs of a run.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use gpubench_host::device::{NoAnswer, Nvml};
+use gpubench_host::mechanism::host::HostError;
+use gpubench_host::tenant::{SpawnError, Spawner, TenantError};
+use gpubench_record::{
+    Calibration, Cell, DeviceIdentity, FORMAT_VERSION, FaultTrial, Interruption, Left, Outcome,
+    Plan, Provenance, RunEvent, RunSettings, TelemetryRow, TopUp,
+};
+use gpubench_reports::store::{EventLog, StoreError, TelemetryLog, reopen};
+use gpubench_workloads::clock::ClockError;
+
+use super::{HostSetup, RunClock};
+
+/// Reads the folder of a run after its planned cells and returns the cells to add; `None` where no
+/// row is undecided. No other result changes what a run does.
+pub type TopUpDecision =
+    Box<dyn Fn(&Path) -> Result<Option<(TopUp, Vec<Cell>)>, String> + Send + Sync>;
+
+/// The inputs of a run. They do not change during the run.
+pub struct Setup {
+    pub plan: Plan,
+    /// The folder of the record; it exists.
+    pub out: PathBuf,
+    /// The clock of the tenants.
+    pub clock: RunClock,
+    /// The device's counters.
+    pub nvml: Arc<Nvml>,
+    pub identity: DeviceIdentity,
+    /// Facts of host, build and time.
+    pub provenance: Provenance,
+    /// How tenants are started.
+    pub spawner: Spawner,
+    /// Hash over the PTX of every kernel.
+    pub ptx_hash: String,
+    /// An earlier calibration that replaces a new one.
+    pub calibration: Option<Calibration>,
+    /// Calibrations of earlier runs on this device, one for each basis. Entries of the same basis
+    /// are used again.
+    pub kept: Vec<Calibration>,
+    /// What a later start needs, in a run that can be resumed.
+    pub settings: Option<RunSettings>,
+    /// What is done, in a run that goes on after an interruption.
+    pub continued: Option<Continued>,
+    /// The look at undecided rows, where the profile wants one.
+    pub top_up: Option<TopUpDecision>,
+    /// What mechanisms need of the run.
+    pub host: HostSetup,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Every planned cell ran; single cells may have failed.
+    Complete,
+    /// The user stopped it.
+    Interrupted,
+}
+
+/// Why a run ended with an error.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The record cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A tenant cannot be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// A tenant failed, and nothing can be measured without it.
+    #[error(transparent)]
+    Tenant(#[from] TenantError),
+    /// The clock of the virtual GPU refused a call.
+    #[error("the virtual GPU's clock: {0}")]
+    VirtualClock(String),
+    /// A bug of this program.
+    #[error("{0}")]
+    Bug(String),
+    /// The driver, the host or the shared clock does not answer.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+    /// Kernels compute wrong results on this device, so their measurements mean nothing.
+    #[error("kernel verification failed: {0}")]
+    Verification(String),
+    /// The disk has no room for the samples of another cell.
+    #[error("no space left for samples")]
+    DiskFull,
+    /// The user stopped the run.
+    #[error("interrupted")]
+    Interrupted,
+    /// The kernel refused to place threads on their cores.
+    #[error("placing threads on cores (their scheduler settings): {0}")]
+    Cores(#[from] ClockError),
+    /// The host could not be changed or restored.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The plan names a mechanism without implementation.
+    #[error("mechanism {0} is planned and has no implementation")]
+    UnknownMechanism(String),
+}
+
+/// A phase of a run, for the progress display.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunPhase {
+    /// The host has too few cores, and which threads share one.
+    SharingCores(String),
+    StartingTenants,
+    /// Workloads are calibrated.
+    Calibrating,
+    /// The device is loaded until it is steady.
+    Heating,
+    /// The victim's program is started.
+    StartingProgram {
+        /// Longest wait in seconds.
+        limit_s: f64,
+        /// What the program does once it is ready.
+        sign: &'static str,
+    },
+    /// Undecided rows were looked at.
+    ToppedUp {
+        /// The decisions.
+        top_up: TopUp,
+        /// The number of cells that follow from them.
+        cells: usize,
+    },
+    /// The device is probed without a mechanism.
+    ProbingDevice,
+    /// A variant is probed.
+    Probing(String),
+    /// Trials of a fault under a variant.
+    Fault {
+        fault: String,
+        variant: String,
+    },
+}
+
+impl std::fmt::Display for RunPhase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::SharingCores(text) => write!(f, "note: {text}"),
+            Self::StartingTenants => f.write_str("starting tenants"),
+            Self::Calibrating => f.write_str("calibrating"),
+            Self::Heating => f.write_str("heating the device until it is steady"),
+            Self::StartingProgram { limit_s, sign } => write!(
+                f,
+                "calibrating: the victim's program has {limit_s} s {sign} (--victim-ready, \
+                 user-victim.ready)"
+            ),
+            Self::ToppedUp { top_up, .. } => write!(f, "more blocks for undecided rows: {top_up}"),
+            Self::ProbingDevice => f.write_str("probing the device alone"),
+            Self::Probing(variant) => write!(f, "probing {variant}"),
+            Self::Fault { fault, variant } => write!(f, "fault {fault} under {variant}"),
+        }
+    }
+}
+
+/// Receives the progress of a run.
+pub trait Observer {
+    /// A phase of the run begins.
+    fn phase(&mut self, phase: &RunPhase);
+    fn cell_begins(&mut self, cell: &Cell);
+    /// A cell ended; `failure` says why it failed, if it did.
+    fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>);
+}
+
+/// Shows no progress.
+pub struct Silent;
+
+impl Observer for Silent {
+    fn phase(&mut self, _phase: &RunPhase) {}
+    fn cell_begins(&mut self, _cell: &Cell) {}
+    fn cell_ends(&mut self, _cell: &Cell, _failure: Option<&str>) {}
+}
+
+// A resumed run: the finished and the remaining parts of its plan.
+
+/// What of a run is done. Its plan is that of the set-up, without what an interruption cut.
+#[derive(Debug, Clone)]
+pub struct Continued {
+    pub interruption: Interruption,
+    /// What it left of the plan.
+    pub left: Left,
+    /// Ids of the cells that are done.
+    pub cells: BTreeSet<String>,
+    /// Outcomes of the variants that failed or cannot run.
+    pub ended: BTreeMap<String, Outcome>,
+    /// How many findings there are, by variant and name of the probe.
+    pub found: BTreeMap<(String, String), usize>,
+    /// Ids of the fault trials that are done.
+    pub trials: BTreeSet<String>,
+    /// Whether the device cannot run further fault trials.
+    pub trials_stopped: bool,
+}
+
+impl Setup {
+    /// The planned cells that did not run yet.
+    pub fn cells_left(&self) -> Vec<Cell> {
+        let is_left = |cell: &&Cell| {
+            let done = self.continued.as_ref().map(|run| &run.cells);
+            done.is_none_or(|done| !done.contains(&cell.id))
+        };
+        self.plan.cells.iter().filter(is_left).cloned().collect()
+    }
+
+    /// The planned fault trials that did not run yet.
+    pub fn trials_left(&self) -> Vec<FaultTrial> {
+        let is_left = |trial: &&FaultTrial| {
+            let run = self.continued.as_ref();
+            run.is_none_or(|run| !run.trials_stopped && !run.trials.contains(&trial.id))
+        };
+        let trials = self.plan.fault_trials.iter();
+        trials.filter(is_left).cloned().collect()
+    }
+
+    /// The plan with only what did not run yet, for the progress display.
+    #[must_use]
+    pub fn plan_left(&self) -> Plan {
+        Plan { cells: self.cells_left(), fault_trials: self.trials_left(), ..self.plan.clone() }
+    }
+
+    /// How many findings a probe has of an earlier start, under a variant.
+    pub fn findings(&self, variant: &str, probe: &str) -> usize {
+        let run = self.continued.as_ref();
+        let found = run.and_then(|run| run.found.get(&(variant.to_owned(), probe.to_owned())));
+        found.copied().unwrap_or(0)
+    }
+}
+
+/// Begins the record, or goes on with that of an interrupted run, and writes the first event.
+pub(super) fn recorder(setup: &Setup) -> Result<Recorder, RunError> {
+    let (recorder, event) = match &setup.continued {
+        None => (
+            Recorder::create(&setup.out)?,
+            RunEvent::Began {
+                format_version: FORMAT_VERSION,
+                plan: Box::new(setup.plan.clone()),
+                device: Box::new(setup.identity.clone()),
+                provenance: Box::new(setup.provenance.clone()),
+                settings: setup.settings.clone().map(Box::new),
+            },
+        ),
+        Some(run) => {
+            reopen(&setup.out)?;
+            let event = RunEvent::Resumed {
+                interruption: Box::new(run.interruption.clone()),
+                left: run.left.clone(),
+            };
+            (Recorder::reopen(&setup.out)?, event)
+        }
+    };
+    recorder.event(&event)?;
+    Ok(recorder)
+}
+
+// What a run writes while it runs: its events and the device's counters.
+
+/// The open files of a record. Clones share the files.
+#[derive(Clone)]
+pub struct Recorder(Rc<RefCell<Logs>>);
+
+/// The files; `None` after closing, when writes have no effect.
+struct Logs {
+    events: Option<EventLog>,
+    telemetry: Option<TelemetryLog>,
+}
+
+impl Recorder {
+    /// Creates both files.
+    pub fn create(out: &Path) -> Result<Self, StoreError> {
+        let logs = Logs {
+            events: Some(EventLog::create(out)?),
+            telemetry: Some(TelemetryLog::create(out)?),
+        };
+        Ok(Self(Rc::new(RefCell::new(logs))))
+    }
+
+    /// Goes on with both files of an interrupted run.
+    pub fn reopen(out: &Path) -> Result<Self, StoreError> {
+        let logs = Logs {
+            events: Some(EventLog::reopen(out)?),
+            telemetry: Some(TelemetryLog::reopen(out)?),
+        };
+        Ok(Self(Rc::new(RefCell::new(logs))))
+    }
+
+    /// Writes an event.
+    pub fn event(&self, event: &RunEvent) -> Result<(), StoreError> {
+        match &mut self.0.borrow_mut().events {
+            Some(events) => events.append(event),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a warning.
+    pub fn warning(&self, text: impl Into<String>) -> Result<(), StoreError> {
+        self.event(&RunEvent::Warning { text: text.into() })
+    }
+
+    /// Writes that a tenant's process ended, and how.
+    pub fn tenant_ended(&self, tenant: &str, pid: u32, reason: String) -> Result<(), StoreError> {
+        let tenant = tenant.to_owned();
+        self.event(&RunEvent::TenantEnded { tenant, pid, reason })
+    }
+
+    /// Writes readings of counters.
+    pub fn telemetry(&self, rows: &[TelemetryRow]) -> Result<(), StoreError> {
+        if let Some(telemetry) = &mut self.0.borrow_mut().telemetry {
+            for row in rows {
+                telemetry.append(row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes both files.
+    pub fn close(&self) -> Result<(), StoreError> {
+        let mut logs = self.0.borrow_mut();
+        let (events, telemetry) = (logs.events.take(), logs.telemetry.take());
+        telemetry.map_or(Ok(()), TelemetryLog::close)?;
+        events.map_or(Ok(()), EventLog::close)
+    }
+}

@@ -1,0 +1,184 @@
+//! The facts of this host that decide what can run on it, gathered before anything is planned.
+
+use std::path::{Path, PathBuf};
+
+use gpubench_host::device::virtual_gpu::{
+    DEFAULT, ENV, Machine, Session, TREE, TimeMode, kernel_log,
+};
+use gpubench_host::device::{DeviceSelector, Nvml, nvml};
+use gpubench_host::mechanism;
+use gpubench_host::mechanism::facts::hami_needs_wall_clock;
+use gpubench_host::mechanism::labels::Label;
+use gpubench_host::mechanism::{HostFacts, HostInputs};
+use gpubench_plan::profile::{Profile, Wanted};
+use gpubench_run::{KernelLog, RunClock};
+use rustix::thread::{CapabilitySet, capabilities};
+
+use super::device_session::{DeviceSession, find};
+use super::verdict;
+use crate::error::ExpectedError;
+
+/// Options of the command line about the host.
+#[derive(Debug, Clone, Default)]
+pub struct HostOptions {
+    /// `--hami-lib`.
+    pub hami_lib: Option<PathBuf>,
+    /// `--allow-reconfigure` and `--no-reconfigure`.
+    pub reconfigure: Reconfigure,
+}
+
+/// Whether device settings may be changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reconfigure {
+    /// No flag: only those of a virtual GPU, which no other user shares.
+    #[default]
+    OnVirtual,
+    /// `--allow-reconfigure`.
+    Allowed,
+    /// `--no-reconfigure`.
+    Refused,
+}
+
+/// The facts of a device that no run holds, without taking its lock. A virtual GPU is started for
+/// this and removed again.
+///
+/// # Errors
+/// When the device is real and NVML lists none.
+pub fn of_device(
+    device: Option<&DeviceSelector>,
+    options: &HostOptions,
+    profile: &Profile,
+) -> Result<HostFacts, ExpectedError> {
+    if device.is_some_and(DeviceSelector::is_virtual) {
+        let session = DeviceSession::open(device, profile.seed, TimeMode::Virtual)?;
+        return Ok(of_session(&session, options, profile));
+    }
+    // NVML is queried and not the device nodes: it answers wherever a driver can be used,
+    // containers and a virtual GPU in the environment included.
+    nvml::devices().map_err(verdict::no_devices)?;
+    Ok(gather(&find(device)?, options, profile))
+}
+
+/// The facts of a device that this process holds.
+#[must_use]
+pub fn of_session(session: &DeviceSession, options: &HostOptions, profile: &Profile) -> HostFacts {
+    gather(&session.nvml(), options, profile)
+}
+
+fn gather(nvml: &Nvml, options: &HostOptions, profile: &Profile) -> HostFacts {
+    // A virtual GPU offers beside its state what a host would have installed.
+    let device = std::env::var_os(ENV).map(PathBuf::from);
+    let virtual_folders = device.iter().filter_map(|device| Some(device.parent()?.to_path_buf()));
+    let inputs = HostInputs {
+        hami_lib: options.hami_lib.clone(),
+        program: profile.user_victim.victim().map(|victim| victim.command),
+        allow_reconfigure: match options.reconfigure {
+            Reconfigure::OnVirtual => device.is_some(),
+            Reconfigure::Allowed => true,
+            Reconfigure::Refused => false,
+        },
+        may_change_settings: may_change_settings(device.as_deref()),
+        virtual_folders: virtual_folders.collect(),
+        control_groups: device.as_ref().map(|device| device.join(TREE)),
+    };
+    HostFacts::gather(nvml, &inputs)
+}
+
+/// Whether the driver lets this process change device settings: a real driver requires
+/// CAP_SYS_ADMIN (open-gpu-kernel-modules, `NV_IS_SUSER`), a virtual GPU has a flag for it.
+fn may_change_settings(virtual_device: Option<&Path>) -> bool {
+    if let Some(device) = virtual_device {
+        return Session::read(device).is_ok_and(|(session, _)| session.privileged);
+    }
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
+}
+
+/// The clock of a virtual device: wall time where the user's program or the user's HAMi library
+/// takes part, because their threads know no other clock.
+#[must_use]
+pub fn time_mode(
+    device: Option<&DeviceSelector>,
+    options: &HostOptions,
+    profile: &Profile,
+) -> TimeMode {
+    let wants_library = mechanism::CATALOGUE.iter().any(|mechanism| {
+        let wanted = match &profile.mechanisms {
+            Wanted::All => true,
+            Wanted::Names(names) => names.iter().any(|name| name == mechanism.name()),
+        };
+        wanted && mechanism.entry().accounting_library
+    });
+    let brings_library = || {
+        let stands_in = match device {
+            Some(DeviceSelector::Virtual(name)) => {
+                let machine = Machine::load(name.as_deref().unwrap_or(DEFAULT));
+                machine.is_ok_and(|machine| machine.hami)
+            }
+            _ => false,
+        };
+        hami_needs_wall_clock(options.hami_lib.as_deref(), stands_in)
+    };
+    if profile.user_victim.victim().is_some() || wants_library && brings_library() {
+        TimeMode::Wall
+    } else {
+        TimeMode::Virtual
+    }
+}
+
+/// Circumstances of the host that readers of the figures must know, one line each.
+#[must_use]
+pub fn labels(facts: &HostFacts) -> Vec<String> {
+    let line = |label: &Label| format!("{}: {}", label.what, label.value);
+    facts.labels.iter().map(line).collect()
+}
+
+// The kernel log of this host, which names the process of each Xid, and whether it can be read.
+
+/// The device file of the kernel log.
+const OF_THE_KERNEL: &str = "/dev/kmsg";
+
+/// Opens the kernel log at its end. A virtual device has a log of its own.
+///
+/// # Errors
+/// Why it cannot be read, in one line.
+pub fn open(session: &DeviceSession) -> Result<KernelLog, String> {
+    let address = session.nvml().pci_address();
+    let Some(device) = std::env::var_os(ENV).map(PathBuf::from) else {
+        return KernelLog::open(Path::new(OF_THE_KERNEL), address, 0);
+    };
+    // The stamps of a virtual device are those of its own clock.
+    let epoch_ns = match session.clock() {
+        RunClock::Virtual(_) => 0,
+        RunClock::Wall => {
+            let read = Session::read(&device).map_err(|error| error.to_string())?;
+            read.0.wall_epoch_ns
+        }
+    };
+    KernelLog::open(&kernel_log(&device), address, epoch_ns)
+}
+
+/// Whether the log can be read, in the words of records and `doctor`.
+pub fn describe(opened: &Result<KernelLog, String>) -> String {
+    match opened {
+        Ok(log) if log.has_our_pids() => "read; it names the process of each Xid".to_owned(),
+        Ok(_) => "read; its process ids belong to another PID namespace".to_owned(),
+        Err(reason) => format!("not read, so Xids have no process and no MIG instance: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_run::KernelLog;
+
+    use super::describe;
+
+    #[test]
+    fn a_log_that_cannot_be_read_names_the_loss_and_the_reason() {
+        let nowhere = KernelLog::open(std::path::Path::new("/nowhere/kmsg"), None, 0);
+        assert_eq!(
+            describe(&nowhere),
+            "not read, so Xids have no process and no MIG instance: /nowhere/kmsg: No such file or \
+             directory (os error 2)"
+        );
+    }
+}

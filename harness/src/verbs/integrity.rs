@@ -1,0 +1,262 @@
+//! Whether the scores of a record follow from its cells: they are made again and compared.
+
+use std::mem::take;
+
+use gpubench_judge::score;
+use gpubench_record::{Outcome, RunRecord, json};
+use serde_json::{Map, Value};
+
+use super::record::rescore;
+
+/// Scores that may differ by rounding on another processor.
+const TOLERANCE: f64 = 1e-9;
+
+/// Differences that are named; of the others the count is.
+const NAMED_MAX: usize = 10;
+
+/// Texts whose wording may change without a change of the rules.
+const TEXTS: [&str; 4] = ["reason", "warnings", "evidence", "note"];
+
+/// The parts of a record that scoring makes.
+const SCORES: [&str; 9] = [
+    "matrix",
+    "overall",
+    "service",
+    "tenant_limits",
+    "dose_curves",
+    "operator",
+    "probe_figures",
+    "fault_tallies",
+    "claims",
+];
+
+/// The keys that name a row.
+const NAMES: [&str; 9] =
+    ["id", "variant", "axis", "sub_axis", "victim", "workload", "aggressor", "fault", "figure"];
+
+/// The result of scoring a record again.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ScoredAgain {
+    /// One sentence for each score that does not follow from the cells by the record's rules.
+    pub differences: Vec<String>,
+    /// What a reader should know of a record that other rules scored.
+    pub note: Option<String>,
+}
+
+/// Gives a record the scores that follow from its cells, and names those that it had instead.
+pub fn score_again(run: &mut RunRecord) -> ScoredAgain {
+    let stored = without_cells(run);
+    let rules = &stored.scoring;
+    let outcomes: Vec<Outcome> = run.cells.iter().map(|cell| cell.outcome.clone()).collect();
+    if let Err(error) = rescore(run, &[]) {
+        let (cells, planned) = (take(&mut run.cells), take(&mut run.plan.cells));
+        *run = stored;
+        run.cells = cells;
+        run.plan.cells = planned;
+        for (cell, outcome) in run.cells.iter_mut().zip(outcomes) {
+            cell.outcome = outcome;
+        }
+        return if run.scoring == score::VERSION {
+            let text = format!("the scores of the record do not follow from its cells: {error}");
+            ScoredAgain { differences: vec![text], note: None }
+        } else {
+            let text = format!("{} scored it, and its scores stay: {error}", run.scoring);
+            ScoredAgain { differences: Vec::new(), note: Some(text) }
+        };
+    }
+    if *rules != score::VERSION {
+        let version = score::VERSION;
+        let note = format!("scored again by {version}: {rules} scored it before");
+        return ScoredAgain { note: Some(note), ..ScoredAgain::default() };
+    }
+    ScoredAgain { differences: differences(&stored, &without_cells(run)), note: None }
+}
+
+/// A copy of a record without its cells, measured and planned, which are most of it.
+fn without_cells(run: &mut RunRecord) -> RunRecord {
+    let (cells, planned) = (take(&mut run.cells), take(&mut run.plan.cells));
+    let copy = run.clone();
+    run.cells = cells;
+    run.plan.cells = planned;
+    copy
+}
+
+/// The scores of a record that are not those of another one. Equal ones need no JSON.
+fn differences(stored: &RunRecord, made: &RunRecord) -> Vec<String> {
+    if stored == made {
+        return Vec::new();
+    }
+    let [stored, made] = [stored, made].map(|run| json::value(run).unwrap_or_default());
+    let mut found = Found::default();
+    for part in SCORES {
+        // Records of format 1.0 lack the parts that were added then.
+        let is_new = matches!(part, "operator" | "claims") && is_empty(stored.get(part));
+        if !is_new {
+            found.rows(part, stored.get(part), made.get(part));
+        }
+    }
+    found.sentences()
+}
+
+fn is_empty(rows: Option<&Value>) -> bool {
+    rows.and_then(Value::as_array).is_none_or(Vec::is_empty)
+}
+
+#[derive(Default)]
+struct Found {
+    named: Vec<String>,
+    count: usize,
+}
+
+impl Found {
+    fn sentences(mut self) -> Vec<String> {
+        let more = self.count - self.named.len();
+        if more > 0 {
+            self.named.push(format!("{more} more scores do not follow from the cells"));
+        }
+        self.named
+    }
+
+    fn add(&mut self, sentence: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.named.len() < NAMED_MAX {
+            self.named.push(sentence());
+        }
+    }
+
+    fn rows(&mut self, part: &str, stored: Option<&Value>, made: Option<&Value>) {
+        let rows = |value: Option<&Value>| value.and_then(Value::as_array).cloned();
+        let (stored, made) = (rows(stored), rows(made));
+        let (stored, made) = (stored.unwrap_or_default(), made.unwrap_or_default());
+        if stored.len() != made.len() {
+            self.add(|| {
+                let (stored, made) = (stored.len(), made.len());
+                format!("{part} has {stored} rows, and {made} follow from the cells")
+            });
+            return;
+        }
+        for (stored, made) in stored.iter().zip(&made) {
+            let place = format!("{part}: {}", name(made));
+            self.values(&place, stored, made);
+        }
+    }
+
+    fn values(&mut self, place: &str, stored: &Value, made: &Value) {
+        match (stored, made) {
+            (Value::Object(stored), Value::Object(made)) => self.objects(place, stored, made),
+            (Value::Array(stored), Value::Array(made)) if stored.len() == made.len() => {
+                for (stored, made) in stored.iter().zip(made) {
+                    self.values(place, stored, made);
+                }
+            }
+            (Value::Number(a), Value::Number(b)) if is_close(a.as_f64(), b.as_f64()) => {}
+            _ if stored == made => {}
+            _ => self.add(|| {
+                format!("{place} is {}, and {} follows from the cells", short(stored), short(made))
+            }),
+        }
+    }
+
+    fn objects(&mut self, place: &str, stored: &Map<String, Value>, made: &Map<String, Value>) {
+        let mut keys: Vec<&String> = stored.keys().chain(made.keys()).collect();
+        keys.sort();
+        keys.dedup();
+        for key in keys.into_iter().filter(|key| !TEXTS.contains(&key.as_str())) {
+            // Records of format 1.0 do not say which axes an overall level rests on.
+            if key == "axes" && is_empty(stored.get(key)) {
+                continue;
+            }
+            let of = |object: &Map<String, Value>| object.get(key).cloned().unwrap_or_default();
+            self.values(&format!("{place} {key}"), &of(stored), &of(made));
+        }
+    }
+}
+
+fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
+    a.zip(b).is_some_and(|(a, b)| (a - b).abs() <= TOLERANCE * a.abs().max(b.abs()))
+}
+
+/// The name of a row in words.
+fn name(row: &Value) -> String {
+    let texts = NAMES.iter().filter_map(|key| row.get(key)?.as_str());
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// A value of a file, at most 60 characters of it.
+fn short(value: &Value) -> String {
+    let text = match value {
+        Value::Null => "missing".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use gpubench_record::RunRecord;
+    use gpubench_reports::Record;
+
+    use super::{ScoredAgain, score_again};
+
+    type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+    /// The matrix of a real GPU, scored by today's rules.
+    fn real() -> Result<RunRecord, Box<dyn std::error::Error>> {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let dir = dir.join("../reports/examples/h100_580.159.04_matrix");
+        let mut run = Record::open(&dir)?.run().clone();
+        super::rescore(&mut run, &[])?;
+        Ok(run)
+    }
+
+    #[test]
+    fn scores_that_follow_from_their_cells_pass() -> TestResult {
+        let mut run = real()?;
+        assert_eq!(score_again(&mut run), ScoredAgain::default());
+        Ok(())
+    }
+
+    #[test]
+    fn a_changed_row_is_named_and_has_its_own_score_again() -> TestResult {
+        let whole = real()?;
+        let at = whole.matrix.iter().position(|row| row.level.as_deref() == Some("L0"));
+        let at = at.ok_or("no row with L0")?;
+        let mut run = whole.clone();
+        run.matrix[at].level = Some("L3".to_owned());
+        let retention = run.matrix[at].retention.as_mut().ok_or("no retention")?;
+        retention.value = 0.990;
+        let found = score_again(&mut run).differences;
+        assert_eq!(found.len(), 2, "{found:?}");
+        let row = &whole.matrix[at];
+        assert!(found[0].contains(&row.variant), "{found:?}");
+        assert!(found[0].ends_with("level is L3, and L0 follows from the cells"), "{found:?}");
+        assert!(found[1].contains("retention value is 0.99"), "{found:?}");
+        assert_eq!(run.matrix, score_of(&whole)?);
+        Ok(())
+    }
+
+    fn score_of(
+        run: &RunRecord,
+    ) -> Result<Vec<gpubench_record::MatrixRow>, crate::verbs::record::JudgeError> {
+        let mut run = run.clone();
+        super::rescore(&mut run, &[])?;
+        Ok(run.matrix)
+    }
+
+    #[test]
+    fn a_removed_row_is_found() -> TestResult {
+        let mut run = real()?;
+        let rows = run.matrix.len();
+        run.matrix.pop();
+        let found = score_again(&mut run).differences;
+        let expected = format!("matrix has {} rows, and {rows} follow from the cells", rows - 1);
+        assert_eq!(found, [expected]);
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! The profile that the user named: a built-in one, or a file.
+
+use std::path::Path;
+
+use gpubench_plan::profile::load::names;
+use gpubench_plan::profile::{Overrides, Profile, built_in, parse};
+
+use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
+
+/// Loads a built-in profile by name, or any profile by path.
+///
+/// # Errors
+/// When there is no such profile, it cannot be read, or it is invalid.
+pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Profile, ExpectedError> {
+    if names().any(|name| name == name_or_path) {
+        return Ok(built_in(name_or_path, overrides)?);
+    }
+    let path = Path::new(name_or_path);
+    let is_path = name_or_path.contains('/') || name_or_path.ends_with(".toml") || path.exists();
+    if !is_path {
+        let known = names().chain(["or the path of a .toml file"]).map(str::to_owned).collect();
+        let name = name_or_path.to_owned();
+        return Err(ExpectedError::UnknownName { kind: "profile", name, known });
+    }
+    let text = read_text("profile", path, WRITTEN_BYTES_MAX)?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Profile { name, ..parse(name_or_path, &text, overrides)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_plan::profile::Overrides;
+
+    use super::load;
+    use crate::error::ExpectedError;
+
+    #[test]
+    fn a_file_is_found_by_its_path_and_named_after_it() -> Result<(), Box<dyn std::error::Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("nights.toml");
+        std::fs::write(&path, "version = 1\nseed = 9\n")?;
+        let profile = load(&path.to_string_lossy(), &Overrides::default())?;
+        assert_eq!((profile.name.as_str(), profile.seed), ("nights", 9));
+        std::fs::write(&path, [0xff, 0xfe])?;
+        let garbage = load(&path.to_string_lossy(), &Overrides::default());
+        assert!(matches!(garbage, Err(ExpectedError::Unreadable { .. })));
+        let missing = load("no/such.toml", &Overrides::default());
+        assert!(matches!(missing, Err(ExpectedError::Unreadable { .. })));
+        let unknown = load("nightly-x", &Overrides::default()).map_err(|error| error.to_string());
+        let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, weekly, \
+                    online-inference, notebooks, batch-training, student-lab, saas-hostile, \
+                    oversubscription, scaling, claims, or the path of a \
+                    .toml file)";
+        assert_eq!(unknown, Err(line.to_owned()));
+        Ok(())
+    }
+}

@@ -1,0 +1,294 @@
+//! From a record to a session: what a comparison of records needs. This folder alone knows both.
+
+mod facts;
+mod folders;
+mod nights;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use folders::record_folders;
+use gpubench_compare::diff::{Options, diff};
+use gpubench_compare::render::{Detail, diff_page};
+use gpubench_compare::session::{Doubts, Keys, Work};
+use gpubench_compare::{RowKey, Session};
+use gpubench_judge::figures;
+use gpubench_record::{Axis, RunRecord};
+use gpubench_reports::Record;
+use gpubench_reports::store::{RECORD_FILE, Reading};
+use gpubench_show::Page;
+
+use super::open::{Checked, checked, checked_run};
+use super::record::score_opened;
+use super::{open, verdict};
+use crate::error::ExpectedError;
+
+pub use facts::kept_spread;
+pub use nights::{
+    Keep, Pin, Pins, Pruning, declare, declared, pin, pinned, pins, pruning, remove, unpin,
+};
+
+/// Records that were read.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// With the names of their folders.
+    pub records: Vec<(String, RunRecord)>,
+    /// One line for each record that was left out, and for each problem of the others.
+    pub notes: Vec<String>,
+    /// Whether the scores of one do not follow from its cells, or its file is damaged.
+    pub is_doubtful: bool,
+}
+
+/// Sessions of one side, and the records that could not be read.
+///
+/// A session has only what comparisons use of its record: about 0.1 MiB of 9 MB for a record of the
+/// default profile with 344 rows. `diff` of such records has its peak at 211 MiB with 10 a side, at
+/// 235 MiB with 100, and at 298 MiB with 400; most of the first figure is for reading.
+/// At most 10,000 records are read.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    /// In the order of their start.
+    pub sessions: Vec<Session>,
+    /// One line for each record in a folder that was left out.
+    pub left_out: Vec<String>,
+}
+
+/// Reads the records that the arguments name. Of a folder of records, those that cannot be read
+/// are left out by name; a record that is itself an argument must be readable.
+///
+/// # Errors
+/// When an argument names no record, or a record that cannot be read.
+pub fn sessions(arguments: &[PathBuf]) -> Result<Sessions, ExpectedError> {
+    read(arguments, session)
+}
+
+/// Reads the records of two sides at once.
+///
+/// # Errors
+/// As [`sessions`], for each side.
+pub fn both_sides(before: &[PathBuf], after: &[PathBuf]) -> [Result<Sessions, ExpectedError>; 2] {
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| sessions(before));
+        let after = sessions(after);
+        let before = beside.join();
+        [before.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), after]
+    })
+}
+
+/// Reads the records of folders of nights, through the index that is kept beside them.
+///
+/// # Errors
+/// As [`sessions`].
+pub fn nights(folders: &[PathBuf]) -> Result<Sessions, ExpectedError> {
+    read(folders, indexed)
+}
+
+/// As [`nights`], with one mean for each series of the rows to keep: a look at many nights needs
+/// little memory.
+///
+/// # Errors
+/// As [`sessions`].
+pub fn night_means(
+    folders: &[PathBuf],
+    keep: impl Fn(&RowKey) -> bool + Sync,
+) -> Result<Sessions, ExpectedError> {
+    read(folders, |dir| Ok(indexed(dir)?.with_means_of(&keep)))
+}
+
+fn read(
+    arguments: &[PathBuf],
+    session: impl Fn(&Path) -> Result<Session, ExpectedError> + Sync,
+) -> Result<Sessions, ExpectedError> {
+    let mut found = Sessions::default();
+    let folders = record_folders(arguments)?;
+    let keys = Keys::default();
+    let read = folders::map(&folders, |one| Ok(keys.shared(session(&one.path)?)));
+    for (folder, read) in folders.iter().zip(read) {
+        match read {
+            Ok(session) => found.sessions.push(session),
+            Err(error) if folder.is_listed => return Err(error),
+            Err(error) => found.left_out.push(error.to_string()),
+        }
+    }
+    if found.sessions.is_empty() {
+        return Err(ExpectedError::Usage {
+            problem: format!("no readable record: {}", found.left_out.join("; ")),
+            remedy: None,
+        });
+    }
+    found.sessions.sort_by(|a, b| (&a.started_at, &a.name).cmp(&(&b.started_at, &b.name)));
+    Ok(found)
+}
+
+/// The records that the arguments name, each with its folder, and one line for each record of a
+/// folder that could not be read and for each loss of the others. Of each record only what `trim`
+/// leaves stays in memory.
+///
+/// # Errors
+/// As [`sessions`].
+pub fn records(
+    arguments: &[PathBuf],
+    trim: impl Fn(&mut RunRecord),
+) -> Result<Records, ExpectedError> {
+    let mut found = Records::default();
+    for folder in record_folders(arguments)? {
+        let name = folder.path.display().to_string();
+        let read = |dir: &Path| {
+            let record = open(dir)?;
+            scored(dir, &record)
+        };
+        match read(&folder.path) {
+            Ok(mut one) => {
+                trim(&mut one.run);
+                let warnings = one.warnings.iter();
+                found.notes.extend(warnings.map(|text| format!("{name}: {text}")));
+                found.is_doubtful |= one.is_doubtful;
+                found.records.push((name, one.run));
+            }
+            Err(error) if folder.is_listed => return Err(error),
+            Err(error) => found.notes.push(format!("left out: {error}")),
+        }
+    }
+    Ok(found)
+}
+
+/// The session of a record by the index, else by the record itself.
+fn indexed(dir: &Path) -> Result<Session, ExpectedError> {
+    let Some(sources) = folders::Sources::of(dir) else {
+        return session(dir);
+    };
+    if let Some(known) = folders::load(dir, &sources) {
+        return Ok(known);
+    }
+    let session = session(dir)?;
+    // A record that changed meanwhile is read again the next time.
+    if folders::Sources::of(dir).as_ref() == Some(&sources) {
+        folders::store(dir, sources, &session);
+    }
+    Ok(session)
+}
+
+/// Reads one record.
+fn session(dir: &Path) -> Result<Session, ExpectedError> {
+    let record = open(dir)?;
+    let mut losses = Vec::new();
+    let telemetry = telemetry(&record, &mut losses);
+    let Checked { run, warnings, is_doubtful, .. } = if record.is_rebuilt() {
+        scored(dir, &record)?
+    } else {
+        let (warnings, is_damaged) = (record.warnings().to_vec(), record.is_damaged(RECORD_FILE));
+        checked_run(record.into_run(), &warnings, is_damaged)
+    };
+    losses.splice(0..0, warnings);
+    if !run.complete {
+        let reason = run.incomplete_reason.as_deref();
+        losses.push(format!("incomplete: {}", reason.unwrap_or("no reason given")));
+    }
+    Ok(Session { is_doubtful, ..of_record(dir, &run, &telemetry, losses) })
+}
+
+/// The record with the scores that follow from its cells. A run that left no scores is scored in
+/// memory: nothing is written.
+fn scored(dir: &Path, record: &Record) -> Result<Checked, ExpectedError> {
+    if !record.is_rebuilt() {
+        return Ok(checked(record));
+    }
+    let scored = score_opened(record).map_err(|error| ExpectedError::RecordUnreadable {
+        path: dir.to_owned(),
+        problem: error.to_string(),
+    });
+    scored.map(|(run, warnings)| Checked { run, warnings, note: None, is_doubtful: false })
+}
+
+/// The telemetry; without it there are no clocks, which is a loss and no error.
+fn telemetry(record: &Record, losses: &mut Vec<String>) -> Vec<Reading> {
+    let telemetry = record.readings(|metric| facts::METRICS.contains(&metric));
+    telemetry.unwrap_or_else(|error| {
+        let error = verdict::from_store(record.dir(), error);
+        losses.push(format!("no telemetry, so no hints at clocks: {error}"));
+        Vec::new()
+    })
+}
+
+fn of_record(
+    dir: &Path,
+    run: &RunRecord,
+    telemetry: &[Reading],
+    mut losses: Vec<String>,
+) -> Session {
+    let clocks = facts::Clocks::of(telemetry);
+    let mut rows = facts::proportions_of(run);
+    let mut repeats = BTreeMap::new();
+    match figures::Cells::index(&run.plan, &run.cells, figures::Reading::Printed) {
+        Ok(cells) => {
+            let source = rows::Source { run, cells: &cells, clocks: &clocks };
+            rows.extend(source.rows());
+            repeats = source.repeats();
+        }
+        // Which of its results count is unknown.
+        Err(error) => losses.push(error.to_string()),
+    }
+    let work = run.calibration.entries.iter().map(|(name, entry)| {
+        let work = Work { amount: entry.work_per_request, unit: entry.unit.clone() };
+        (name.clone(), work)
+    });
+    Session {
+        name: dir.display().to_string(),
+        started_at: run.provenance.started_at.clone(),
+        kind: run.device.kind,
+        facts: facts::of(run),
+        labels: run.provenance.labels.clone(),
+        margins: run.plan.margins,
+        levels: facts::levels(telemetry),
+        doubts: doubts(run),
+        rows: rows.into_iter().map(|(key, row)| (Arc::new(key), row)).collect(),
+        repeats,
+        work: work.collect(),
+        losses,
+        is_doubtful: false,
+    }
+}
+
+/// What the report of the record prints beside its rows.
+fn doubts(run: &RunRecord) -> Vec<Doubts> {
+    let rows = run.matrix.iter().map(|row| Doubts {
+        variant: row.variant.clone(),
+        axis: row.axis_path(),
+        victim: row.victim.clone(),
+        aggressor: row.aggressor.clone(),
+        // That two levels are open is no doubt of the figure, and its parts are none either.
+        texts: row
+            .notes()
+            .filter(|text| row.level.is_none() || Some(*text) != row.outcome.reason.as_ref())
+            .filter(|text| !figures::latency::is_part(text))
+            .cloned()
+            .collect(),
+    });
+    let faults = run.fault_tallies.iter().map(|tally| Doubts {
+        variant: tally.variant.clone(),
+        axis: format!("{}/{}", Axis::Fault.as_str(), tally.fault),
+        victim: None,
+        aggressor: None,
+        texts: tally.doubt.clone().into_iter().collect(),
+    });
+    rows.chain(faults).filter(|row| !row.texts.is_empty()).collect()
+}
+
+// The comparison of one record with earlier ones, as a page for its report.
+
+/// Compares the record in `after` with those in `before`, by the margins of `gpubench diff`. A
+/// driver may differ.
+///
+/// # Errors
+/// When a record cannot be read, or a figure is not finite.
+pub fn comparison(before: &[PathBuf], after: &Path) -> Result<Page, ExpectedError> {
+    let sessions: Result<Vec<_>, _> = before.iter().map(|dir| session(dir)).collect();
+    let options = Options { vary: vec!["driver".to_owned()], ..Options::default() };
+    let report = diff(&sessions?, &[session(after)?], &options);
+    let report = report.map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
+    Ok(diff_page(&report, Detail::Changes))
+}

@@ -1,0 +1,130 @@
+//! The definition of a load: the device code of a workload, as functions that size it, set it up
+//! and check it.
+
+use gpubench_catalogue::workload::Workload;
+use gpubench_kernels::Kernel;
+use gpubench_kernels::KernelSet;
+use gpubench_kernels::driver::{Context, DeviceProps, DriverError, Stream};
+use gpubench_record::WorkloadSpec;
+
+use super::LoadError;
+use super::expected::{self, Expected};
+
+/// The device code of a workload. Every load sets every field; fields with a usual default are in
+/// [`More`].
+pub struct Load {
+    /// The facts of the workload.
+    pub facts: &'static Workload,
+    /// Its kernel, if it launches one.
+    pub kernel: Option<Kernel>,
+    pub(super) first_guess: FirstGuess,
+    pub(super) setup: Setup,
+    pub(super) verify: Verify,
+    pub(super) more: More,
+}
+
+/// Parameters for a device, before calibration.
+type FirstGuess = fn(&'static str, &DeviceProps, f64) -> Result<WorkloadSpec, LoadError>;
+/// Allocates and loads everything for the requests of a workload.
+type Setup = fn(&Gpu, &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>;
+/// Checks results on the device.
+type Verify = fn(&'static str, &Gpu) -> Result<(), LoadError>;
+
+/// Properties with a default.
+pub(super) struct More {
+    /// Its rate by the figures that the device reports.
+    pub(super) expected: Expected,
+    /// Number of SMs that saturate its resource, for a throttle by blocks.
+    pub(super) saturating_sms: fn(&DeviceProps) -> f64,
+    /// See [`Load::lacks`].
+    pub(super) lacks: fn(&Gpu) -> Result<Option<String>, LoadError>,
+}
+
+impl More {
+    /// No expected rate, every SM, nothing that a device lacks.
+    pub(super) const NONE: Self = Self {
+        expected: expected::UNKNOWN,
+        saturating_sms: |props| f64::from(props.sm_count),
+        lacks: |_| Ok(None),
+    };
+}
+
+impl Load {
+    /// The work per second of these parameters by the figures that the device reports.
+    pub(super) fn expected_per_s(&self, props: &DeviceProps, spec: &WorkloadSpec) -> Option<f64> {
+        (self.more.expected)(props, spec)
+    }
+
+    /// Number of SMs that saturate its resource by the figures that the device reports.
+    pub(super) fn saturating_sms(&self, props: &DeviceProps) -> f64 {
+        (self.more.saturating_sms)(props)
+    }
+
+    /// What this device lacks, in one line; `None` where the workload can run.
+    ///
+    /// # Errors
+    /// When a query of the device fails.
+    pub fn lacks(&self, gpu: &Gpu) -> Result<Option<String>, LoadError> {
+        (self.more.lacks)(gpu)
+    }
+
+    /// Its parameters for a device, before calibration.
+    ///
+    /// # Errors
+    /// When the device or the share is too small for it.
+    pub fn first_guess(&self, props: &DeviceProps, share: f64) -> Result<WorkloadSpec, LoadError> {
+        (self.first_guess)(self.facts.name, props, share)
+    }
+
+    /// Allocates and loads everything for its requests.
+    ///
+    /// # Errors
+    /// When a parameter is missing or impossible, or the driver refuses.
+    pub fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+        (self.setup)(gpu, spec)
+    }
+
+    /// Checks results on the device, at a size of its own.
+    ///
+    /// # Errors
+    /// When a result is wrong or the driver refuses.
+    pub fn verify(&self, gpu: &Gpu) -> Result<(), LoadError> {
+        (self.verify)(self.facts.name, gpu)
+    }
+}
+
+impl std::fmt::Debug for Load {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.facts.name)
+    }
+}
+
+/// A device ready for work: its context, its kernels and the stream of its requests.
+#[derive(Debug)]
+pub struct Gpu {
+    /// The context; current on the issuing thread.
+    pub context: Context,
+    /// The kernels of the context.
+    pub kernels: KernelSet,
+    /// The stream of the requests.
+    pub stream: Stream,
+    /// The properties that size loads.
+    pub props: DeviceProps,
+    /// Whether a waiting thread spins.
+    pub spin: bool,
+}
+
+/// A workload with its buffers, ready for requests. Belongs to the issuing thread.
+pub trait Prepared {
+    /// Submits one request and does not wait for it.
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError>;
+
+    /// Number of requests until one equals an earlier one exactly. Each of them is slower at its
+    /// first run: pages are mapped, and a virtual GPU computes its cost.
+    fn cycle(&self) -> usize {
+        1
+    }
+
+    /// The work of one request, in the unit of the workload.
+    fn work_per_request(&self) -> f64;
+}
