@@ -4,7 +4,7 @@
     python3 ci/operator_schema.py hami CHECKOUT TAG > .../schemas/hami.tsv
 
 CHECKOUT is a clone of github.com/NVIDIA/gpu-operator or github.com/Project-HAMi/HAMi, TAG one of
-its releases, and the folder is harness/predict/tests/schemas. An excerpt has a line for every
+its releases, and the folder is harness/predict/tests/it/schemas. An excerpt has a line for every
 property: path, type, and the accepted values where they are listed. That of the operator has the
 ClusterPolicy's components in COMPONENTS and the same components of the Helm chart's values; that of
 HAMi has the parts HAMI_PARTS of its chart's values, whose own schema covers other devices only.

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use crate::catalogue::{CATALOGUE, Kernel};
-use crate::cost::Cost;
 use crate::driver::{Args, Context, DriverError, Function, Grid, Module, Stream};
+use crate::kernel::Cost;
 
 /// Kernels loaded into one context.
 ///

@@ -5,7 +5,6 @@
 //! and the meaning of a figure the scorer's.
 
 mod catalogue;
-mod cost;
 pub mod driver;
 pub mod kernel;
 mod kernel_set;
@@ -14,7 +13,7 @@ mod sizes;
 mod verify;
 
 pub use catalogue::{CATALOGUE, Kernel, KernelInfo};
-pub use cost::Cost;
+pub use kernel::Cost;
 pub use kernel_set::{KernelSet, Launcher};
 pub use verify::VerifyError;
 pub use verify::pattern_word;

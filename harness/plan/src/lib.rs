@@ -10,9 +10,7 @@ mod extend;
 pub mod facts;
 mod faults;
 mod ledger;
-mod notes;
 pub mod profile;
-mod rotation;
 #[cfg(test)]
 mod tests;
 
@@ -20,22 +18,20 @@ use std::collections::BTreeMap;
 
 use block::{Group, Pairs, Purpose, in_order};
 use budget::{Fit, PerBlock};
-use draft::Layout;
+use draft::{Layout, Turn};
 use gpubench_catalogue::axis::{JITTER_SUB_AXIS, Pair};
 use gpubench_catalogue::mechanism::REFERENCE;
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{Axis, Cell, Plan, RequiredProof, Skip, SoakPlan};
-use rotation::Turn;
 
 use crate::profile::units::Span;
 use crate::profile::{Profile, Wanted, profile_hash};
 
-pub use budget::phase_ns;
+pub use budget::{notes, phase_ns};
 pub use extend::{BlocksLeft, Detectable, MoreBlocks, blocks_left, detectable, extend};
 pub use facts::{Availability, Capabilities, Capability, VariantRef};
 pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, has_needs, no_victim};
 pub use ledger::{Ledger, Misleading, Recipe, ledger};
-pub use notes::notes;
 
 /// Plans a run. `ptx_hash` identifies the kernels in the hash of the profile.
 ///
@@ -107,7 +103,7 @@ pub fn plan(
         claimed: ledger.words(&names(&requested, &skips)),
         claims: ledger.claims,
         skips,
-        rotation: rotation::recorded(profile, &layout),
+        rotation: draft::recorded(profile, &layout),
         soak: soak(profile, pairs.purpose),
         top_up: None,
         superseded: Vec::new(),

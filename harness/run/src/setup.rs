@@ -7,8 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use gpubench_host::device::{NoAnswer, Nvml};
-use gpubench_host::mechanism::host::HostError;
+use gpubench_host::mechanism::host::{HostError, JournalLocation};
+use gpubench_host::mechanism::{self, HostFacts, HostStage, MechanismContext};
 use gpubench_host::tenant::{SpawnError, Spawner, TenantError};
+use gpubench_plan::profile::Profile;
 use gpubench_record::{
     Calibration, Cell, DeviceIdentity, FORMAT_VERSION, FaultTrial, Interruption, Left, Outcome,
     Plan, Provenance, RunEvent, RunSettings, TelemetryRow, TopUp,
@@ -16,7 +18,7 @@ use gpubench_record::{
 use gpubench_reports::store::{EventLog, StoreError, TelemetryLog, reopen};
 use gpubench_workloads::clock::ClockError;
 
-use super::{HostSetup, RunClock};
+use super::RunClock;
 
 /// Reads the folder of a run after its planned cells and returns the cells to add; `None` where no
 /// row is undecided. No other result changes what a run does.
@@ -323,5 +325,47 @@ impl Recorder {
         let (events, telemetry) = (logs.events.take(), logs.telemetry.take());
         telemetry.map_or(Ok(()), TelemetryLog::close)?;
         events.map_or(Ok(()), EventLog::close)
+    }
+}
+
+// What mechanisms need of a run: options, facts of the host, journal.
+
+/// The user's options, the facts of the host, and the journal of its changes.
+pub struct HostSetup {
+    /// The user's profile.
+    profile: Profile,
+    /// The profile of unprotected forms, which run for comparison.
+    unprotected: Profile,
+    pub facts: HostFacts,
+    /// The journal of changes.
+    pub journal: JournalLocation,
+}
+
+impl HostSetup {
+    /// From the user's profile, the facts of the host, and the journal of its changes.
+    #[must_use]
+    pub fn new(profile: Profile, facts: HostFacts, journal: JournalLocation) -> Self {
+        Self { unprotected: mechanism::unprotected_profile(&profile), profile, facts, journal }
+    }
+
+    /// The context of mechanisms with the user's options.
+    pub const fn context(&self) -> MechanismContext<'_> {
+        MechanismContext { profile: &self.profile, facts: &self.facts }
+    }
+
+    /// The context of the mechanism of a variant. A variant that does not follow from the user's
+    /// options is an unprotected form.
+    pub fn context_of(&self, mechanism: &str, variant: &str) -> MechanismContext<'_> {
+        let context = self.context();
+        let is_own =
+            mechanism::find(mechanism).is_none_or(|m| m.configuration(&context).variant == variant);
+        let profile = if is_own { &self.profile } else { &self.unprotected };
+        MechanismContext { profile, ..context }
+    }
+
+    /// The state of the host in which cells of that variant run.
+    pub fn stage_of(&self, mechanism: &str, variant: &str) -> Option<HostStage> {
+        let context = self.context_of(mechanism, variant);
+        mechanism::find(mechanism)?.configuration(&context).stage
     }
 }

@@ -124,6 +124,17 @@ fn a_killed_tenant_fails_its_cell_and_the_run_goes_on() -> TestResult {
 
 #[test]
 fn an_aggressor_killed_in_a_cell_gives_no_score() -> TestResult {
+    // The signal may come when the cell has just ended; then no cell is affected.
+    for _ in 0..8 {
+        if an_aggressor_is_killed()? {
+            return Ok(());
+        }
+    }
+    Err("no signal came within a cell".into())
+}
+
+/// Kills the aggressor of a contended cell; `false` if the cell had ended by then.
+fn an_aggressor_is_killed() -> Result<bool, Error> {
     let lab = turing()?;
     let mut run = started(&lab)?;
     let aggressor = *tenants(&lab)?.get(1).ok_or("no neighbour")?;
@@ -149,6 +160,9 @@ fn an_aggressor_killed_in_a_cell_gives_no_score() -> TestResult {
                 || cell.outcome.outcome == OutcomeKind::Failed
         })
         .collect();
+    if affected.is_empty() {
+        return Ok(false);
+    }
     assert_eq!(affected.len(), 1, "{affected:?}");
     assert!(!affected[0].outcome.is_measured(), "{:?}", affected[0]);
     let affected = affected[0];
@@ -158,7 +172,7 @@ fn an_aggressor_killed_in_a_cell_gives_no_score() -> TestResult {
         assert_eq!(outcome, OutcomeKind::Inconclusive, "{affected:?}");
         assert_eq!(code, Some(0), "a dead aggressor fails no cell: {stderr}");
     }
-    Ok(())
+    Ok(true)
 }
 
 #[test]

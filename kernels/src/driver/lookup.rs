@@ -6,8 +6,8 @@
 
 use std::ffi::{CStr, CString, c_char, c_void};
 
+use super::Driver;
 use super::error::DriverError;
-use super::origin::file_of;
 
 /// Environment variable that selects the lookup: `dlvsym` or `path`.
 pub const LOOKUP_ENV: &str = "GPUBENCH_DRIVER_LOOKUP";
@@ -111,8 +111,37 @@ fn mapped(handle: *mut c_void) -> Option<CString> {
     CString::new(path.into_os_string().into_encoded_bytes()).ok()
 }
 
+// The file that implements a driver call, which reveals a preloaded interposer.
+
+impl Driver {
+    /// The file with the code of `cuMemAlloc_v2` in this process, as the loader names it; `None`
+    /// where the loader does not know it.
+    #[must_use]
+    pub fn allocator_file(&self) -> Option<String> {
+        file_of(self.api.allocator())
+    }
+}
+
+fn file_of(address: *const c_void) -> Option<String> {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: takes any address, and writes one structure.
+    let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
+    if found == 0 {
+        return None;
+    }
+    // SAFETY: all zeroes is a value of this plain structure, and the call has filled it.
+    let name = unsafe { info.assume_init() }.dli_fname;
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: not null, and the loader's own text, which lives as long as the library.
+    let name = unsafe { CStr::from_ptr(name) };
+    Some(name.to_string_lossy().into_owned())
+}
+
 #[cfg(test)]
 mod tests {
+    use super::file_of;
     use super::{Finder, open, own_dlsym};
 
     #[test]
@@ -124,5 +153,12 @@ mod tests {
         assert!(!finder.address("getpid").is_null());
         assert!(finder.address("no_such_function").is_null());
         assert!(finder.address("torn\0name").is_null());
+    }
+
+    #[test]
+    fn a_function_of_the_c_library_is_found_in_it() {
+        let file = file_of(libc::getpid as *const std::ffi::c_void);
+        assert!(file.is_some_and(|file| file.contains("libc")));
+        assert_eq!(file_of(std::ptr::null()), None);
     }
 }

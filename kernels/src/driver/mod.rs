@@ -14,7 +14,6 @@ mod function;
 mod layout;
 mod lookup;
 mod memory;
-mod origin;
 mod other_memory;
 mod stream;
 

@@ -2,8 +2,8 @@
 //! cores.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel::Cost;
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 

@@ -2,8 +2,8 @@
 //! stack or ring, or by never ending.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel::Cost;
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 

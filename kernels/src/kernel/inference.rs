@@ -1,8 +1,8 @@
 //! The kernels of a decode step, with a reference on the host for each.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel::Cost;
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError, pattern_word};
 

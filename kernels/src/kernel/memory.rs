@@ -1,8 +1,8 @@
 //! Patterns and marks in device memory, strides through the TLB, and atomic additions.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel::Cost;
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError, pattern_word};
 

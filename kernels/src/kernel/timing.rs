@@ -1,8 +1,8 @@
 //! Kernels around time: launches, spins, clock traces and occupied slots.
 
 use crate::catalogue::Kernel;
-use crate::cost::Cost;
 use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel::Cost;
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 

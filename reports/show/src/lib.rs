@@ -11,7 +11,6 @@ mod model;
 mod terminal;
 #[cfg(test)]
 mod tests;
-mod words;
 
 pub use data::{csv, json, junit};
 pub use markdown::escape as markdown_escape;
@@ -20,7 +19,6 @@ pub use model::{
     Table, VIRTUAL_TITLE,
 };
 pub use terminal::{bold, painted, table as table_text, trimmed};
-pub use words::{clean, list};
 
 impl Page {
     /// The document for a terminal.
@@ -53,5 +51,24 @@ impl Table {
     #[must_use]
     pub fn text(&self, look: Look) -> String {
         terminal::table(self, look) + "\n"
+    }
+}
+
+/// Replaces control characters, so that text of a record cannot control a terminal.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// `a`, `a and b`, `a, b and c`; with `or` as the last word likewise.
+#[must_use]
+pub fn list<T: AsRef<str>>(items: &[T], last_word: &str) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+            format!("{} {last_word} {}", first.join(", "), last.as_ref())
+        }
     }
 }

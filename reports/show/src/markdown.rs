@@ -1,7 +1,7 @@
 //! The document in Markdown with tables, for a pull request, a job summary or a wiki.
 
+use crate::clean;
 use crate::model::{Block, Cell, Kind, Page, Table};
-use crate::words::clean;
 
 pub(crate) fn page(page: &Page) -> String {
     let mut parts: Vec<String> = Vec::new();

@@ -1,6 +1,6 @@
 //! The document: what an output says, before a writer decides how it looks.
 
-use crate::words::clean;
+use crate::clean;
 
 /// The text of a missing figure; never zero.
 pub const MISSING_TEXT: &str = "-";

@@ -6,9 +6,9 @@ use tabled::settings::formatting::AlignmentStrategy;
 use tabled::settings::object::{Columns, Rows};
 use tabled::settings::{Alignment, Color, Span, Style};
 
+use crate::clean;
 use crate::fit::{fit, fits, width as columns_of, wrap_words};
 use crate::model::{Block, Cell, Kind, Line, Look, MISSING_TEXT, Page, Paint, Table};
-use crate::words::clean;
 
 /// Columns of a cell besides its text: a line and a space on either side.
 const BORDER: usize = 3;

@@ -69,3 +69,11 @@ fn pages_escape_once_and_hold_charts() {
     let csv = sample().csv();
     assert!(csv.starts_with("mechanism,retention,outcome\r\nmps,\"0.5 [0.4, 0.6]\",failed\r\n"));
 }
+
+#[test]
+fn lists_read_as_english() {
+    assert_eq!(crate::list::<&str>(&[], "and"), "");
+    assert_eq!(crate::list(&["DRAM"], "or"), "DRAM");
+    assert_eq!(crate::list(&["DRAM", "L2"], "or"), "DRAM or L2");
+    assert_eq!(crate::list(&["DRAM", "L2", "PCIe"], "and"), "DRAM, L2 and PCIe");
+}

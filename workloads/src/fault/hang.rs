@@ -1,5 +1,6 @@
 //! Faults around a long-running kernel: its process waits for it, stops, destroys the context,
-//! exits or is killed. The kernel's own deadline ends it in any case.
+//! exits or is killed, or MPS ends it, its server or its daemon. The kernel's own deadline ends it
+//! in any case.
 #![expect(unsafe_code, reason = "destroys a context under its other objects")]
 
 use gpubench_catalogue::fault::entries;
@@ -260,3 +261,26 @@ impl Armed for Importer {
         Ok(gpu.stream.synchronize()?)
     }
 }
+
+// Faults of the MPS service, caused with the daemon's rights: MPS ends a client, or its server or
+// its control daemon is killed. The process itself only keeps a kernel on the device.
+
+pub(super) const SERVICE_FAULTS: &[Injector] = &[TERMINATE_CLIENT, KILL_SERVER, KILL_DAEMON];
+
+const TERMINATE_CLIENT: Injector = Injector {
+    facts: &entries::TERMINATE_CLIENT,
+    arm: |gpu, how| waits(gpu, how.budget_ns),
+    ..INJECTOR
+};
+
+const KILL_SERVER: Injector = Injector {
+    facts: &entries::KILL_SERVER,
+    arm: |gpu, how| waits(gpu, how.budget_ns),
+    ..INJECTOR
+};
+
+const KILL_DAEMON: Injector = Injector {
+    facts: &entries::KILL_DAEMON,
+    arm: |gpu, how| waits(gpu, how.budget_ns),
+    ..INJECTOR
+};

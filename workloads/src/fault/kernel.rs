@@ -1,10 +1,10 @@
-//! Faults that are one driver call, and the two controls.
+//! Faults that are one driver call or one kernel, and the two controls.
 
 use gpubench_catalogue::fault::entries;
 use gpubench_kernels::driver::{DeviceBuffer, DevicePtr, Grid, Limit};
 use gpubench_kernels::kernel::faults::{
-    FaultAssert, FaultBadPc, FaultBadSpace, FaultIllegalStore, FaultMisaligned, FaultSharedOob,
-    FaultStack, FaultTrap,
+    FaultAssert, FaultBadPc, FaultBadSpace, FaultIllegalStore, FaultMisaligned, FaultPrintf,
+    FaultSharedOob, FaultStack, FaultTrap,
 };
 use gpubench_kernels::kernel::timing::Empty;
 use gpubench_kernels::{Kernel, Launcher};
@@ -193,6 +193,42 @@ impl Armed for Many {
     fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
         let grid = Grid::new(MANY_BLOCKS, 1024);
         Empty { grid }.launch(&gpu.kernels, &gpu.stream)?;
+        Ok(gpu.stream.synchronize()?)
+    }
+}
+
+// A print that is longer than the printf buffer.
+
+/// Size of the buffer, small so that it overflows at once.
+const RING_BYTES: u32 = 64 << 10;
+
+pub(super) const PRINT_FAULTS: &[Injector] = &[PRINTF_FLOOD];
+
+const PRINTF_FLOOD: Injector = Injector {
+    facts: &entries::PRINTF_FLOOD,
+    arm: |gpu, _| Ok(Box::new(Flood::new(gpu)?)),
+    ..INJECTOR
+};
+
+struct Flood {
+    launch: FaultPrintf,
+    _done: DeviceBuffer<u32>,
+}
+
+impl Flood {
+    fn new(gpu: &Gpu) -> Result<Self, LoadError> {
+        gpu.context.set_limit_bytes(Limit::PrintfBytes, RING_BYTES as usize)?;
+        let ring_bytes = gpu.context.limit_bytes(Limit::PrintfBytes)?;
+        let ring_bytes = u32::try_from(ring_bytes).unwrap_or(RING_BYTES);
+        gpu.kernels.prepare(&[Kernel::FaultPrintf])?;
+        let done = DeviceBuffer::from_slice(&gpu.context, &[0_u32])?;
+        Ok(Self { launch: FaultPrintf::armed(ring_bytes, done.device_ptr()), _done: done })
+    }
+}
+
+impl Armed for Flood {
+    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
+        self.launch.launch(&gpu.kernels, &gpu.stream)?;
         Ok(gpu.stream.synchronize()?)
     }
 }

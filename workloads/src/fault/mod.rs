@@ -6,8 +6,6 @@
 mod hang;
 mod kernel;
 mod oom;
-mod printf;
-mod service;
 
 use std::cell::Cell;
 
@@ -56,10 +54,10 @@ const INJECTOR: Injector =
 /// The injectors, by the file that defines them.
 const MODULES: &[&[Injector]] = &[
     kernel::CALL_FAULTS,
-    printf::FAULTS,
+    kernel::PRINT_FAULTS,
     oom::FAULTS,
     hang::HANG_FAULTS,
-    service::FAULTS,
+    hang::SERVICE_FAULTS,
     hang::LOCK_FAULTS,
     kernel::KERNEL_FAULTS,
     hang::PEER_FAULTS,

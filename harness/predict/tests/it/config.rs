@@ -4,18 +4,15 @@
 //! back: an unknown field would be missing. The patch and the values of the GPU Operator and the
 //! values of HAMi are checked against what is published of them (`schemas/`). The device plugin,
 //! mig-parted and the DRA driver publish no schema; `readers/` has the rules of their readers.
-#![allow(clippy::disallowed_methods, reason = "tests start processes and read the clock")]
-
-mod readers;
-mod schemas;
 
 use gpubench_predict::advise::config::{ConfigFile, ConfigOptions, files};
 use gpubench_predict::advise::tree::Leaf;
+
+use crate::readers::{PluginValues, check_claim, check_parted, check_plugin, strict};
+use crate::schemas::Schema;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ResourceQuota};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
-use readers::{PluginValues, check_claim, check_parted, check_plugin, strict};
-use schemas::Schema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_yaml_ng::Value;

@@ -12,7 +12,7 @@ use gpubench_stats::schedule_hash;
 use serde_json::{Value, json};
 use std::path::Path;
 
-#[path = "../../stats/tests/reference/mod.rs"]
+#[path = "../../../stats/tests/reference/mod.rs"]
 mod reference;
 
 const SEEDS: u64 = 100;
