@@ -265,6 +265,9 @@ pub fn write(root: &Path, copy: &Path, changed: &Changed) -> Result<(), CiError>
     let version = concat!("\nversion = \"", env!("CARGO_PKG_VERSION"), "\"");
     let dummies = "\nversion = \"0.0.0-dummies\"";
     replace(&mut wanted, copy.join("Cargo.toml"), version, dummies)?;
+    let demanded = concat!(", version = \"", env!("CARGO_PKG_VERSION"), "\"");
+    let demand = ", version = \"0.0.0-dummies\"";
+    replace(&mut wanted, copy.join("Cargo.toml"), demanded, demand)?;
     // The embedded objects have one file name in every version: the copy does without them, else
     // the product would be compiled again after this check.
     let others = copy.join("harness/virtual-gpu/Cargo.toml");
@@ -297,7 +300,7 @@ fn replace(
             message: format!("no {from:?}, which the copy replaces"),
         });
     };
-    let replaced = text.replacen(from, to, 1).into_bytes();
+    let replaced = text.replace(from, to).into_bytes();
     files.insert(path, replaced);
     Ok(())
 }

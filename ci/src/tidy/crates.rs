@@ -39,7 +39,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "gpubench-predict",
         &["gpubench-profiles", "gpubench-record", "gpubench-show", "gpubench-stats"],
     ),
-    ("gpubench-reports", &["gpubench-record", "gpubench-show", "gpubench-stats"]),
+    ("gpubench-store", &["gpubench-record", "gpubench-stats"]),
+    ("gpubench-sample-records", &["gpubench-record"]),
+    ("gpubench-reports", &["gpubench-record", "gpubench-show", "gpubench-store"]),
     (
         "gpubench-workloads",
         &["gpubench-catalogue", "gpubench-kernels", "gpubench-record", "gpubench-stats"],
@@ -51,13 +53,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "gpubench-judge",
-        &[
-            "gpubench-plan",
-            "gpubench-record",
-            "gpubench-reports",
-            "gpubench-show",
-            "gpubench-stats",
-        ],
+        &["gpubench-plan", "gpubench-record", "gpubench-show", "gpubench-stats", "gpubench-store"],
     ),
     (
         "gpubench-host",
@@ -80,8 +76,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "gpubench-kernels",
             "gpubench-plan",
             "gpubench-record",
-            "gpubench-reports",
             "gpubench-stats",
+            "gpubench-store",
             "gpubench-virtual-gpu",
             "gpubench-workloads",
         ],
@@ -102,6 +98,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "gpubench-run",
             "gpubench-show",
             "gpubench-stats",
+            "gpubench-store",
             "gpubench-virtual-gpu",
             "gpubench-workloads",
         ],
@@ -114,10 +111,10 @@ const WRAPPED: &[(&str, &[&str])] = &[
     ("cudarc", &["gpubench-kernels"]),
     ("nvml-wrapper", &["gpubench-host", "gpubench-run"]),
     ("nvml-wrapper-sys", &["gpubench-host"]),
-    ("polars", &["gpubench-reports"]),
-    ("polars-core", &["gpubench-reports"]),
-    ("polars-io", &["gpubench-reports"]),
-    ("polars-parquet-format", &["gpubench-reports"]),
+    ("polars", &["gpubench-store"]),
+    ("polars-core", &["gpubench-store"]),
+    ("polars-io", &["gpubench-store"]),
+    ("polars-parquet-format", &["gpubench-store"]),
 ];
 
 /// Dependencies outside the allowed ones; tests may use more.
@@ -227,7 +224,7 @@ mod tests {
                 "gpubench-virtual-gpu-so",
                 "[dependencies]\ngpubench-virtual-gpu-abi.workspace = true",
             ),
-            ("gpubench-reports", "[dependencies]\npolars.workspace = true"),
+            ("gpubench-store", "[dependencies]\npolars.workspace = true"),
         ];
         for (name, rest) in good {
             assert!(findings(&package(name, rest)).is_empty(), "{name}: {rest}");
@@ -253,7 +250,7 @@ mod tests {
         let manifest =
             package("gpubench-reports", "[dependencies]\ngpubench-kernels.workspace = true");
         let expected = "p/Cargo.toml:4: gpubench-reports may not use gpubench-kernels (may use: \
-                        gpubench-record, gpubench-show, gpubench-stats)";
+                        gpubench-record, gpubench-show, gpubench-store)";
         assert_eq!(findings(&manifest), [expected]);
     }
 
@@ -272,7 +269,7 @@ mod tests {
             tree.lines().any(|line| line.split(' ').next().is_some_and(|found| found == name))
         };
         let device = ["cudarc", "nvml-wrapper", "nvml-wrapper-sys", "libloading"];
-        for package in ["gpubench-plan", "gpubench-judge", "gpubench-reports", "gpubench-compare"] {
+        for package in ["gpubench-plan", "gpubench-judge", "gpubench-store", "gpubench-reports"] {
             let tree = linked(package);
             assert!(has(&tree, package) && has(&tree, "gpubench-record"), "{tree}");
             for library in device {

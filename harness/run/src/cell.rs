@@ -14,7 +14,7 @@ use gpubench_record::{
     Calibration, Cell, CellSpan, FromTenant, LoadSpec, Outcome, Plan, RefusalKind, Role, RunEvent,
     Surroundings, TenantResult, ToTenant, Unobserved,
 };
-use gpubench_reports::store::log_path;
+use gpubench_store::log_path;
 use tokio::task::JoinSet;
 
 use super::cores::Placement;
@@ -263,12 +263,7 @@ pub fn make_folder(log: &Path) -> Result<(), RunError> {
         return Ok(());
     };
     std::fs::create_dir_all(folder).map_err(|source| {
-        gpubench_reports::store::StoreError::Io {
-            path: folder.to_path_buf(),
-            action: "make",
-            source,
-        }
-        .into()
+        gpubench_store::StoreError::Io { path: folder.to_path_buf(), action: "make", source }.into()
     })
 }
 

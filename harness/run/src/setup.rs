@@ -15,7 +15,7 @@ use gpubench_record::{
     Calibration, Cell, DeviceIdentity, FORMAT_VERSION, FaultTrial, Interruption, Left, Outcome,
     Plan, Provenance, RunEvent, RunSettings, TelemetryRow, TopUp,
 };
-use gpubench_reports::store::{EventLog, StoreError, TelemetryLog, reopen};
+use gpubench_store::{EventLog, StoreError, TelemetryLog, reopen};
 use gpubench_workloads::clock::ClockError;
 
 use super::RunClock;

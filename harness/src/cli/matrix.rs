@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use gpubench_host::device::DeviceSelector;
 use gpubench_plan::profile::Profile;
 use gpubench_record::{Cell, ExitCode};
-use gpubench_reports::store::seal;
 use gpubench_reports::{RenderOptions, View, format};
 use gpubench_run::{Observer, RunEnd, RunPhase};
+use gpubench_store::seal;
 use gpubench_workloads::command::SIGN_PASSWORD;
 
 use super::after_cells::AfterCellsFlags;

@@ -8,8 +8,8 @@ use gpubench_predict::pack::bound::{Bill, Charge, Used, chargeback};
 use gpubench_predict::pack::demand::{Kind, MAX_TENANTS, kinds_of_record};
 use gpubench_predict::pack::{Demand, output, report};
 use gpubench_record::ExitCode;
-use gpubench_reports::Record;
 use gpubench_show::Page;
+use gpubench_store::Record;
 use serde::Serialize;
 
 use super::common::{OutputFlag, TextFormat, exit_codes_help, pretty_json, whole};

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gpubench_predict::error::{CONFIDENCE, NOT_NEGATIVE, PERCENT, POSITIVE, SHARE};
 use gpubench_predict::{PredictError, mig};
 use gpubench_record::{RunRecord, parser_message};
-use gpubench_reports::Record;
+use gpubench_store::Record;
 
 use super::ui::Ui;
 use crate::error;

@@ -6,8 +6,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use gpubench_catalogue::axis;
 use gpubench_record::{ExitCode, RunRecord};
 use gpubench_reports::format::{TEXT, TEXT_ALIAS};
-use gpubench_reports::store::{SIGNATURE_FILE, write_anonymized};
 use gpubench_reports::{RenderOptions, Selection, View, format};
+use gpubench_store::{SIGNATURE_FILE, write_anonymized};
 
 use super::common::{OutputFlag, exit_codes_help};
 use super::comparing::{of_records, say_warnings};

@@ -7,9 +7,9 @@ use gpubench_judge::score::{Look, Straddling};
 use gpubench_plan::profile::Profile;
 use gpubench_plan::{MoreBlocks, extend};
 use gpubench_record::{Cell, Estimate, MatrixRow, OutcomeKind, Plan, TopUp, TopUpReason};
-use gpubench_reports::Record;
 use gpubench_run::probe::{Flag, Probe};
 use gpubench_run::{TopUpDecision, probe};
+use gpubench_store::Record;
 
 use super::record::{JudgeError, judged, look as look_at};
 use crate::error::ExpectedError;

@@ -200,7 +200,7 @@ mod tests {
     use std::path::Path;
 
     use gpubench_record::RunRecord;
-    use gpubench_reports::Record;
+    use gpubench_store::Record;
 
     use super::{ScoredAgain, score_again};
 

@@ -7,15 +7,16 @@ use gpubench_judge::figures::retention_charts;
 use gpubench_judge::gate::OPEN_REQUESTS;
 use gpubench_judge::score;
 use gpubench_record::{CellFigures, CellResult, Condition, RunRecord, counted};
-use gpubench_reports::latency::PERCENTILES;
-use gpubench_reports::store::{
+use gpubench_reports::{Format, RenderOptions, View};
+use gpubench_show::Page;
+use gpubench_store::Record;
+use gpubench_store::latency::PERCENTILES;
+use gpubench_store::latency::{CurveOf, LatencyChart, LatencyCurve};
+use gpubench_store::timeline::Timeline;
+use gpubench_store::{
     CHECKSUMS_FILE, RECORD_FILE, SIGNATURE_FILE, files_with_checksum, finish, seal,
     write_record_json,
 };
-use gpubench_reports::{
-    CurveOf, Format, LatencyChart, LatencyCurve, Record, RenderOptions, Timeline, View,
-};
-use gpubench_show::Page;
 
 use super::integrity::score_again;
 use super::record::{JudgeError, rescore, score_folder, score_opened};

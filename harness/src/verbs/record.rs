@@ -15,7 +15,7 @@ use gpubench_record::{
     OutcomeKind, Plan, ProbeResult, Proof, Provenance, RunEvent, RunRecord, SampleRow,
     Surroundings, TenantResult,
 };
-use gpubench_reports::store::{Record, StoreError, read_events};
+use gpubench_store::{Record, StoreError, read_events};
 
 use super::{capabilities, device_session, provenance};
 

@@ -18,9 +18,9 @@ use gpubench_record::{
     Calibration, DeviceIdentity, DeviceKind, Interruption, Outcome, Plan, ProbeFound, Provenance,
     RunEvent, RunSettings,
 };
-use gpubench_reports::StoreError;
-use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE, plan_of, read_events};
 use gpubench_run::Continued;
+use gpubench_store::StoreError;
+use gpubench_store::{EVENTS_FILE, RECORD_FILE, plan_of, read_events};
 
 use super::run_folder::RunFolder;
 use super::{DeviceSession, HostOptions, Reconfigure, calibration, ptx_hash, run_folder, verdict};

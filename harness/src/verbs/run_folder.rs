@@ -7,9 +7,9 @@ use gpubench_host::device::DeviceSelector;
 use gpubench_judge::score;
 use gpubench_plan::profile::Profile;
 use gpubench_record::RunSettings;
-use gpubench_reports::StoreError;
-use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE};
 use gpubench_run::rfc3339_now;
+use gpubench_store::StoreError;
+use gpubench_store::{EVENTS_FILE, RECORD_FILE};
 
 use super::{HostOptions, Reconfigure, verdict};
 use crate::error::ExpectedError;

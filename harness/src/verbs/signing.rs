@@ -6,8 +6,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use gpubench_reports::store::{CHECKSUMS_FILE, SIGNATURE_FILE, damaged_or_unlisted};
 use gpubench_run::rfc3339_now;
+use gpubench_store::{CHECKSUMS_FILE, SIGNATURE_FILE, damaged_or_unlisted};
 use minisign::{PublicKey, SecretKey, SecretKeyBox, SignatureBox};
 
 use super::verdict;

@@ -16,8 +16,8 @@ use gpubench_host::mechanism::host::{HostError, JournalError};
 use gpubench_host::tenant::TenantError;
 use gpubench_plan::{Availability, Capability};
 use gpubench_record::{ExitCode, MechanismRow, OutcomeKind, RefusalKind, RunRecord};
-use gpubench_reports::StoreError;
 use gpubench_run::RunError;
+use gpubench_store::StoreError;
 
 use crate::error::ExpectedError;
 

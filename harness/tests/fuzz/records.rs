@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use gpubench::verbs::{Repair, open_scored};
-use gpubench_reports::store::{SampleFile, SampleLog};
 use gpubench_reports::{CATALOGUE, RenderOptions};
+use gpubench_store::{SampleFile, SampleLog};
 
 use crate::edit::input;
 use crate::is_one_line;

@@ -15,7 +15,7 @@ use gpubench_predict::pack::Demand;
 use gpubench_predict::simulate::Scenario;
 use gpubench_record::wire::from_line;
 use gpubench_record::{FromTenant, ToTenant};
-use gpubench_reports::store::parse_events;
+use gpubench_store::parse_events;
 use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
 use gpubench_virtual_gpu_driver::placement::CONTROL_SOCKET;
 use gpubench_virtual_gpu_ptx::{Program, parse};

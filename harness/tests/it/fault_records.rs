@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gpubench_record::{FaultResult, Harm, Outcome, ProbeFound, RunRecord};
-use gpubench_reports::store::Record;
+use gpubench_store::Record;
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::machine::faults::{FaultRow, Named, Other, Reply, Under};
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use gpubench_reports::Record;
+use gpubench_store::Record;
 use serde_json::Value;
 
 use super::resume::is_one_line;
@@ -105,7 +105,7 @@ fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format() -> Tes
     row["level"] = "L3".into();
     row["retention"]["value"] = 0.990.into();
     std::fs::write(&path, serde_json::to_string_pretty(&record)?)?;
-    gpubench_reports::store::seal(&lab.path("run"))?;
+    gpubench_store::seal(&lab.path("run"))?;
 
     let said = "level is L3, and L0 follows from the cells";
     for format in gpubench_reports::format::CATALOGUE {

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use gpubench_record::{CellResult, Phase, SampleRow, SampleStatus};
-use gpubench_reports::latency::PERCENTILES;
-use gpubench_reports::store::seal;
-use gpubench_reports::{CurveOf, LatencyCurve, Record};
+use gpubench_store::Record;
+use gpubench_store::latency::PERCENTILES;
+use gpubench_store::latency::{CurveOf, LatencyCurve};
+use gpubench_store::seal;
 
 use crate::support::{Error, TestResult, finish};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gpubench_record::{CellTenant, RunRecord};
-use gpubench_reports::store::Record;
+use gpubench_store::Record;
 
 use crate::support::{Error, TestResult};
 use gpubench::verbs::rescore;

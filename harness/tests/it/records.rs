@@ -10,9 +10,9 @@ use gpubench_compare::render::{self, DIFF_FORMATS, Detail, HISTORY_FORMATS};
 use gpubench_record::{
     ExitCode, FORMAT_VERSION, Gate, GateState, Json, OutcomeKind, ProofTime, RunEvent, RunRecord,
 };
-use gpubench_reports::store::Record;
 use gpubench_reports::{RenderOptions, format};
 use gpubench_show::Look;
+use gpubench_store::Record;
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use gpubench_record::{Cell, Plan, RunEvent, RunRecord, SampleRow};
-use gpubench_reports::Record;
-use gpubench_reports::store::{SampleFile, read_events, read_log};
+use gpubench_store::Record;
+use gpubench_store::{SampleFile, read_events, read_log};
 
 use super::support::fault::signal;
 use crate::ordinary_user::{OTHER, is_root};

@@ -1,10 +1,11 @@
 //! The table of dose curves, and their lines in CSV.
 
-use super::figures::{figure, one_line, outcome, value};
-use super::tables::mechanism;
-use crate::latency::{LatencyChart, PERCENTILES, Percentile};
 use gpubench_record::{DoseCurve, DosePoint, DoseRise, Estimate, OutcomeKind, RunRecord};
 use gpubench_show::{Cell, Column, Notes, Table};
+use gpubench_store::latency::{LatencyChart, PERCENTILES, Percentile};
+
+use super::figures::{figure, one_line, outcome, value};
+use super::tables::mechanism;
 
 /// One line for each dose; the last line of a curve has its area.
 pub(super) fn curves(record: &RunRecord, notes: &mut Notes) -> Table {

@@ -23,10 +23,10 @@ use ::csv as rfc4180;
 
 use gpubench_record::RunRecord;
 use gpubench_show::{Look, Page};
+use gpubench_store::latency::LatencyChart;
+use gpubench_store::timeline::{RetentionChart, Timeline};
 
-use crate::latency::LatencyChart;
 use crate::matrix::Selection;
-use crate::timeline::{RetentionChart, Timeline};
 
 pub use gpubench_show::VIRTUAL_TITLE;
 

@@ -1,11 +1,12 @@
 //! The record as JSON: the contract for programs.
 
+use gpubench_record::{Condition, Estimate, MatrixRow, OutcomeKind, RunRecord, Skip};
+use gpubench_show::clean;
+use gpubench_store::to_json;
+
 use super::document::{calibration, notices, title};
 use super::figures::one_line;
 use super::{Format, RenderError, RenderOptions};
-use crate::store::to_json;
-use gpubench_record::{Condition, Estimate, MatrixRow, OutcomeKind, RunRecord, Skip};
-use gpubench_show::clean;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 use std::fmt::Write as _;
 use std::io::Write;

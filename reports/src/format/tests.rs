@@ -11,12 +11,12 @@ use std::io::{self, Write};
 use gpubench_record::{Condition, DeviceKind, Ends, Estimate, RunRecord, SampleRow};
 use proptest::prelude::*;
 
+use gpubench_sample_records as sample_records;
+use gpubench_sample_records::row;
 use gpubench_show::Look;
+use gpubench_store::latency::{CurveOf, Latencies, LatencyChart, LatencyCurve};
 
 use super::{CATALOGUE, RenderError, RenderOptions, VIRTUAL_TITLE, View, find};
-use crate::latency::{CurveOf, Latencies, LatencyChart, LatencyCurve};
-use crate::sample_records;
-use crate::store::samples_for_tests::row;
 
 /// The formats for people.
 const FOR_PEOPLE: [&str; 3] = ["text", "html", "md"];

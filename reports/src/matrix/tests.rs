@@ -1,9 +1,10 @@
 //! Cells, rows and reasons of sample records.
 
+use gpubench_sample_records as sample_records;
+
 use super::{Glance, Selection};
 use crate::matrix::cell::Standing;
 use crate::matrix::sentences::sentences;
-use crate::sample_records;
 
 #[test]
 fn a_selection_narrows_rows_and_splits_the_axis_into_its_sub_axes() {

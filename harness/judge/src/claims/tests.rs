@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gpubench_plan::ledger;
 use gpubench_record::{ClaimRow, Condition, Outcome, RunRecord, Verdict};
-use gpubench_reports::Record;
+use gpubench_store::Record;
 
 use super::evaluate;
 use crate::figures::latency::{Latency, Quantile, estimate};

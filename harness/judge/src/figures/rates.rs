@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubench_record::{
     Calibration, CellResult, Condition, Ends, Estimate, LostKind, Plan, RunRecord,
 };
-use gpubench_reports::RetentionChart;
 use gpubench_stats::series::{Modes, modes};
 use gpubench_stats::summary::{Fairness, fairness};
 use gpubench_stats::{Confidence, LogRatio, NoEstimate};
+use gpubench_store::timeline::RetentionChart;
 
 use super::cells::{Cells, Key, Reading};
 use super::systematic::{Block, Systematic};

@@ -10,7 +10,7 @@ use gpubench_record::{
     Calibration, Condition, FaultObservation, FaultTrial, FromTenant, LoadSpec, NewClient, Role,
     TenantResult, ToTenant,
 };
-use gpubench_reports::store::log_path;
+use gpubench_store::log_path;
 use tokio::task::JoinSet;
 
 use super::{LIMIT, LIMIT_WALL, helper_ended, host_action, injected, last};

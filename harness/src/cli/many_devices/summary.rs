@@ -49,7 +49,7 @@ fn row(target: &Target, end: &End, folder: &Path) -> [String; 5] {
 
 /// The scored record, if the run left one.
 fn record(folder: &Path) -> Option<RunRecord> {
-    let path = folder.join(gpubench_reports::store::RECORD_FILE);
+    let path = folder.join(gpubench_store::RECORD_FILE);
     let text = read_text("record", &path, RECORD_BYTES_MAX).ok()?;
     serde_json::from_str(&text).ok()
 }

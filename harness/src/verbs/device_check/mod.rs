@@ -17,9 +17,9 @@ use gpubench_plan::draft::{FULL_COPY, FULL_LOAD, PAIR_VICTIM, TENANT};
 use gpubench_plan::profile::Profile;
 use gpubench_record::wire::Participants;
 use gpubench_record::{Cell, DeviceIdentity, FromTenant, RunRecord, ToTenant, Verification};
-use gpubench_reports::Record;
 use gpubench_run::{HostSetup, RunClock, Setup, Silent, participants_of};
 use gpubench_stats::summary::moments;
+use gpubench_store::Record;
 use tokio::sync::watch;
 
 use super::{DeviceSession, provenance, ptx_hash, verdict};

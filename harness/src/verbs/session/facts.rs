@@ -10,9 +10,9 @@ use gpubench_host::device::THROTTLE_REASONS;
 use gpubench_record::{
     Axis, CellResult, FaultTrial, Margins, MatrixRow, OutcomeKind, Plan, RunRecord, VictimSpread,
 };
-use gpubench_reports::store::Reading;
 use gpubench_stats::NoEstimate;
 use gpubench_stats::summary::mean;
+use gpubench_store::Reading;
 
 use crate::error::ExpectedError;
 use crate::verbs::calibration;
@@ -291,7 +291,7 @@ mod tests {
 
     fn rows_of(json: &str) -> Result<BTreeMap<RowKey, Row>, Box<dyn std::error::Error>> {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(json);
-        let record = gpubench_reports::Record::open(&path)?;
+        let record = gpubench_store::Record::open(&path)?;
         Ok(proportions_of(record.run()))
     }
 
@@ -305,7 +305,7 @@ mod tests {
         let trials: u32 = counts.iter().map(|one| one.trials).sum();
         let good: u32 = counts.iter().map(|one| one.good).sum();
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-        let record = gpubench_reports::Record::open(&path)?;
+        let record = gpubench_store::Record::open(&path)?;
         let scored = record.run().fault_trials.iter();
         let scored = scored.filter(|one| one.planned.facts.control.is_none());
         let measured: Vec<bool> = scored

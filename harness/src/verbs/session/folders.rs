@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpubench_compare::Session;
 use gpubench_record::Json;
-use gpubench_reports::store::{
+use gpubench_store::{
     CHECKSUMS_FILE, EVENTS_FILE, RECORD_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE,
 };
 use serde::{Deserialize, Serialize};

@@ -18,9 +18,9 @@ use gpubench_compare::session::{Doubts, Keys, Work};
 use gpubench_compare::{RowKey, Session};
 use gpubench_judge::figures;
 use gpubench_record::{Axis, RunRecord};
-use gpubench_reports::Record;
-use gpubench_reports::store::{RECORD_FILE, Reading};
 use gpubench_show::Page;
+use gpubench_store::Record;
+use gpubench_store::{RECORD_FILE, Reading};
 
 use super::open::{Checked, checked, checked_run};
 use super::record::score_opened;

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use gpubench_compare::Session;
 use gpubench_compare::history::Declared;
 use gpubench_record::{excerpt, parser_message};
-use gpubench_reports::store::{
+use gpubench_run::rfc3339;
+use gpubench_store::{
     CELLS_FOLDER, CHECKSUMS_FILE, EVENTS_FILE, LATENCIES_FILE, RECORD_FILE, SAMPLES_FILE,
     TELEMETRY_FILE, TELEMETRY_LOG_FILE,
 };
-use gpubench_run::rfc3339;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::folders::record_folders;
@@ -304,7 +304,7 @@ pub fn remove(record: &Path) -> Result<bool, ExpectedError> {
 
 #[cfg(test)]
 mod tests {
-    use gpubench_reports::store::EVENTS_FILE;
+    use gpubench_store::EVENTS_FILE;
 
     use super::*;
 

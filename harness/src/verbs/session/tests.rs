@@ -8,9 +8,9 @@ use gpubench_compare::render::{Detail, Format};
 use gpubench_compare::{Metric, Row, render};
 use gpubench_plan::profile::Overrides;
 use gpubench_record::{CellFigures, CellResult, Condition, Json, Outcome};
-use gpubench_reports::Record;
-use gpubench_reports::store::{EVENTS_FILE, RECORD_FILE};
 use gpubench_stats::ScheduleRng;
+use gpubench_store::Record;
+use gpubench_store::{EVENTS_FILE, RECORD_FILE};
 use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
 
 use super::*;

@@ -1,12 +1,13 @@
 //! Latency of each victim: who has which tail, as curves and percentiles.
 
+use gpubench_record::{Condition, Estimate, RunRecord, ServiceRow};
+use gpubench_store::latency::{LatencyChart, LatencyCurve, PERCENTILES, Percentile};
+
 use super::charts::Axis;
 use super::charts::{Chart, line, px};
 use super::charts::{Variants, classes, color, legend};
 use super::time::polyline;
 use crate::format::curves::time;
-use crate::latency::{LatencyChart, LatencyCurve, PERCENTILES, Percentile};
-use gpubench_record::{Condition, Estimate, RunRecord, ServiceRow};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 

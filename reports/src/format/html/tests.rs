@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use gpubench_record::{Condition, RunRecord};
+use gpubench_sample_records as sample_records;
+use gpubench_sample_records::row;
 use gpubench_show::{Cell, Page, Paint, Table};
+use gpubench_store::latency::{CurveOf, Latencies, LatencyChart, LatencyCurve};
 
 use super::charts::Variants;
 use super::{curves, page};
 use crate::format::RenderOptions;
-use crate::latency::{CurveOf, Latencies, LatencyChart, LatencyCurve};
 use crate::matrix::{Glance, Selection};
-use crate::sample_records;
-use crate::store::samples_for_tests::row;
 
 fn html(record: &RunRecord, options: &RenderOptions) -> String {
     page(record, options).into_string()

@@ -1,10 +1,11 @@
 //! The run over time: the device's readings, and each mechanism's rate by block.
 
+use gpubench_record::{Gate, ProbeFound, RunRecord, SmNumbers, SmPlacementPair, TracePair};
+use gpubench_store::timeline::{RetentionChart, Series, Timeline};
+
 use super::charts::Axis;
 use super::charts::{Chart, line, px, text_at};
 use super::charts::{Variants, classes, color, legend};
-use crate::timeline::{RetentionChart, Series, Timeline};
-use gpubench_record::{Gate, ProbeFound, RunRecord, SmNumbers, SmPlacementPair, TracePair};
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,10 +4,10 @@ use gpubench_record::{
     DoseCurve, DosePoint, DoseRise, Estimate, ExpectedAnswer, FaultFacts, FaultTally, FaultTrial,
     Json, MatrixRow, Outcome, RecordLeftOut, RunRecord, Skip, SubAxis,
 };
+use gpubench_sample_records as sample_records;
 use gpubench_show::Look;
 
 use super::{FOR_PEOPLE, RenderOptions, options, render};
-use crate::sample_records;
 
 /// No text of a table wraps.
 const WIDE: Look = Look { width: 1_000, color: false };

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use gpubench_record::{Ends, Estimate};
+use gpubench_sample_records as sample_records;
 
 use super::{options, render};
 use crate::format::{RenderError, find};
-use crate::sample_records;
 
 #[test]
 fn json_refuses_an_infinite_figure() {

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use gpubench_record::RunRecord;
+use gpubench_sample_records as sample_records;
 use gpubench_show::Look;
+use gpubench_store::Record;
 
 use super::super::{RenderOptions, View};
 use super::{options, render};
 use crate::matrix::Selection;
-use crate::sample_records;
-use crate::store::Record;
 
 /// Lines of one screen.
 const LINES_MAX: usize = 40;

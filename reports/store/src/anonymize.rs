@@ -241,12 +241,13 @@ fn substitute(uuid: &str) -> String {
 mod tests {
     use gpubench_record::user_victim::{Reports, UserVictim};
     use gpubench_record::{Proof, ProofTime, RunRecord};
+    use gpubench_sample_records as sample_records;
 
     use super::{
         HOMES, REMOVED, Scrub, substitute, users, without_uuids, without_word, write_anonymized,
     };
-    use crate::store::write_record_json;
-    use crate::{Record, sample_records};
+    use crate::Record;
+    use crate::write_record_json;
 
     const UUID: &str = "GPU-37d1158c-23ce-0fb2-3f20-eb4abf158f99";
     const SECRETS: [&str; 6] =

@@ -6,8 +6,8 @@ use gpubench_record::Json;
 use proptest::prelude::*;
 
 use super::{began, cell_ended, crashed_run, victim_rows, write_log};
-use crate::store::samples_for_tests::any_row;
-use crate::store::{
+use crate::samples_for_tests::any_row;
+use crate::{
     CHECKSUMS_FILE, EventLog, LATENCIES_FILE, Record, SAMPLES_FILE, SampleFile, StoreError,
     TELEMETRY_FILE, finish, parse_events,
 };

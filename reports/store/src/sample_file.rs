@@ -255,11 +255,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{LogError, SampleFile, SampleLog, TABLE};
-    use crate::store::parquet;
-    use crate::store::parquet::ROW_GROUP_ROWS;
-    use crate::store::samples::tests::stored;
-    use crate::store::samples::write_samples;
-    use crate::store::samples_for_tests::{any_row, log_bytes, row};
+    use crate::parquet;
+    use crate::parquet::ROW_GROUP_ROWS;
+    use crate::samples::tests::stored;
+    use crate::samples::write_samples;
+    use crate::samples_for_tests::{any_row, log_bytes, row};
 
     #[test]
     fn a_torn_file_is_read_up_to_its_last_complete_row_group() {

@@ -6,19 +6,21 @@ use std::collections::BTreeMap;
 
 use gpubench_record::Calibration;
 use gpubench_record::run::ProfileRef;
+use gpubench_record::sample::MISSING;
 use gpubench_record::{
     Cell, CellFigures, CellResult, DeviceKind, FORMAT_VERSION, Gate, GateKind, GateResult,
     GateScope, GateState, MatrixRow, MechanismRow, Outcome, ProbeFigure, RunRecord, TenantResult,
 };
+use gpubench_record::{Phase, SampleRow, SampleStatus};
 
-pub(crate) use rows::{calibration, device, plan, provenance};
+pub use rows::{calibration, device, plan, provenance};
 use rows::{
     claims, empty_row, estimate, fault_row, fault_tally, jitter_row, mechanism, mig_row,
     operator_row, overall, reference_row, slicing_row,
 };
 
 /// Every sample record, with the name of its golden files.
-pub(crate) fn all() -> Vec<(&'static str, RunRecord)> {
+pub fn all() -> Vec<(&'static str, RunRecord)> {
     vec![
         ("real", real()),
         ("virtual", on_the_virtual_gpu()),
@@ -28,7 +30,7 @@ pub(crate) fn all() -> Vec<(&'static str, RunRecord)> {
 }
 
 /// A complete run on a real GPU, with every outcome.
-pub(crate) fn real() -> RunRecord {
+pub fn real() -> RunRecord {
     let slicing = "time-slicing[slice=default]";
     RunRecord {
         format_version: FORMAT_VERSION,
@@ -111,7 +113,7 @@ fn mechanisms(slicing: &str) -> Vec<MechanismRow> {
 }
 
 /// The same on the virtual GPU, with a profile that decides nothing.
-pub(crate) fn on_the_virtual_gpu() -> RunRecord {
+pub fn on_the_virtual_gpu() -> RunRecord {
     let mut record = real();
     record.device = device(DeviceKind::Virtual, "Virtual Turing");
     record.provenance.clock = "virtual".to_owned();
@@ -127,7 +129,7 @@ pub(crate) fn on_the_virtual_gpu() -> RunRecord {
 }
 
 /// An interrupted run with text that contains markup and escape sequences.
-pub(crate) fn incomplete() -> RunRecord {
+pub fn incomplete() -> RunRecord {
     let mut record = real();
     record.complete = false;
     record.incomplete_reason = Some("interrupted by the user in block 3".to_owned());
@@ -143,7 +145,7 @@ pub(crate) fn incomplete() -> RunRecord {
 }
 
 /// A host on which nothing could run.
-pub(crate) fn all_waived() -> RunRecord {
+pub fn all_waived() -> RunRecord {
     let mut record = real();
     record.calibration = Calibration::default();
     record.matrix.clear();
@@ -191,5 +193,21 @@ fn cell_result(cell: &Cell, outcome: Outcome) -> CellResult {
             detail: "0.997 of the window, at least 0.95".to_owned(),
         }],
         tenant_results: results.collect(),
+    }
+}
+
+/// A completed open-loop request.
+pub fn row(seq: u64) -> SampleRow {
+    SampleRow {
+        seq,
+        t_sched_ns: seq * 1_000,
+        t_issue_ns: seq * 1_000 + 40,
+        t_ret_ns: seq * 1_000 + 300,
+        t_done_ns: seq * 1_000 + 900,
+        gpu_ns: if seq.is_multiple_of(3) { MISSING } else { 512 },
+        error: 0,
+        phase: Phase::Open,
+        status: SampleStatus::Ok,
+        issuer_idle: seq.is_multiple_of(2),
     }
 }

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 use gpubench_record::{RunRecord, SampleRow, TelemetryRow};
+use gpubench_sample_records as sample_records;
 
 use super::{append_bytes, began, cell_ended, crashed_run, reading, victim_rows, write_log};
-use crate::sample_records;
-use crate::store::samples_for_tests::row;
-use crate::store::{
+use crate::samples_for_tests::row;
+use crate::{
     CELLS_FOLDER, CHECKSUMS_FILE, EVENTS_FILE, EventLog, LATENCIES_FILE, RECORD_FILE, Record,
     SAMPLES_FILE, StoreError, TELEMETRY_FILE, TELEMETRY_LOG_FILE, TelemetryLog, finish, log_path,
     read_events, reopen, seal, write_record_json,

@@ -337,7 +337,7 @@ mod tests {
 
     use super::{CurveOf, LatencyCurve};
     use crate::latency::{Latencies, PERCENTILES};
-    use crate::store::samples_for_tests::row;
+    use crate::samples_for_tests::row;
 
     fn of() -> CurveOf {
         CurveOf {

@@ -12,12 +12,7 @@ use gpubench_record::{
     Thresholds, Verdict, WorkloadSpec,
 };
 
-pub(super) fn mechanism(
-    name: &str,
-    variant: &str,
-    outcome: Outcome,
-    hardware: bool,
-) -> MechanismRow {
+pub fn mechanism(name: &str, variant: &str, outcome: Outcome, hardware: bool) -> MechanismRow {
     let proof = |when, holds| Proof {
         when,
         t_ns: Some(425_000_000),
@@ -37,16 +32,11 @@ pub(super) fn mechanism(
     }
 }
 
-pub(super) fn estimate(value: f64, lo: f64, hi: f64, n: u32, unit: &str) -> Option<Estimate> {
+pub fn estimate(value: f64, lo: f64, hi: f64, n: u32, unit: &str) -> Option<Estimate> {
     Some(Estimate { value, lo, hi, ends: Ends::Interval, parts: None, n, unit: unit.to_owned() })
 }
 
-pub(super) fn empty_row(
-    mechanism: &str,
-    variant: &str,
-    axis: &str,
-    sub_axis: Option<&str>,
-) -> MatrixRow {
+pub fn empty_row(mechanism: &str, variant: &str, axis: &str, sub_axis: Option<&str>) -> MatrixRow {
     MatrixRow {
         mechanism: mechanism.to_owned(),
         variant: variant.to_owned(),
@@ -74,7 +64,7 @@ pub(super) fn empty_row(
     }
 }
 
-pub(super) fn reference_row() -> MatrixRow {
+pub fn reference_row() -> MatrixRow {
     MatrixRow {
         word: Some("reference".to_owned()),
         retention: estimate(0.999_8, 0.996_1, 1.003_5, 8, "ratio"),
@@ -83,7 +73,7 @@ pub(super) fn reference_row() -> MatrixRow {
     }
 }
 
-pub(super) fn slicing_row(
+pub fn slicing_row(
     axis: &str,
     sub_axis: Option<&str>,
     aggressor: &str,
@@ -106,7 +96,7 @@ pub(super) fn slicing_row(
     }
 }
 
-pub(super) fn jitter_row() -> MatrixRow {
+pub fn jitter_row() -> MatrixRow {
     MatrixRow {
         aggressor: Some("fma".to_owned()),
         level: Some("L0".to_owned()),
@@ -118,7 +108,7 @@ pub(super) fn jitter_row() -> MatrixRow {
     }
 }
 
-pub(super) fn mig_row() -> MatrixRow {
+pub fn mig_row() -> MatrixRow {
     let why = "interval straddles 0.95: L2 or L3, 14 blocks would decide";
     MatrixRow {
         aggressor: Some("stream-copy".to_owned()),
@@ -138,7 +128,7 @@ fn all_of_59(tail: f64) -> f64 {
     tail.powf(1.0 / 59.0)
 }
 
-pub(super) fn fault_row() -> MatrixRow {
+pub fn fault_row() -> MatrixRow {
     MatrixRow {
         aggressor: Some("illegal-address".to_owned()),
         level: Some("L3".to_owned()),
@@ -149,7 +139,7 @@ pub(super) fn fault_row() -> MatrixRow {
 }
 
 /// The trials of five records.
-pub(super) fn fault_tally() -> FaultTally {
+pub fn fault_tally() -> FaultTally {
     FaultTally {
         mechanism: "mig".to_owned(),
         variant: "mig[3g+3g]".to_owned(),
@@ -176,7 +166,7 @@ pub(super) fn fault_tally() -> FaultTally {
     }
 }
 
-pub(super) fn overall(
+pub fn overall(
     mechanism: &str,
     variant: &str,
     level: Option<&str>,
@@ -206,7 +196,7 @@ fn ratio(value: f64) -> Estimate {
 }
 
 /// A victim that keeps half of its rate beside a neighbour that keeps 0.45 of its own.
-pub(super) fn operator_row(variant: &str) -> OperatorRow {
+pub fn operator_row(variant: &str) -> OperatorRow {
     let time = |tenant: &str, gpu_time_ns, share| TenantTime {
         tenant: tenant.to_owned(),
         workload: "fma".to_owned(),
@@ -234,7 +224,7 @@ pub(super) fn operator_row(variant: &str) -> OperatorRow {
 }
 
 /// A claim that the record refutes, and one that it does not test.
-pub(super) fn claims(variant: &str) -> Vec<ClaimRow> {
+pub fn claims(variant: &str) -> Vec<ClaimRow> {
     let claim = |id: &str, mechanism: &str, verdict, statement: &str, evidence: &str| ClaimRow {
         id: id.to_owned(),
         verdict,
@@ -275,7 +265,7 @@ pub(super) fn claims(variant: &str) -> Vec<ClaimRow> {
 // Plan, device, provenance and calibration of the sample records.
 
 /// A plan of two cells, each with a victim and a neighbour.
-pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
+pub fn plan(decides: bool, blocks: u32) -> Plan {
     Plan {
         profile: if decides { "default" } else { "smoke" }.to_owned(),
         profile_hash: "5eed".repeat(16),
@@ -359,7 +349,7 @@ fn cell(id: &str) -> Cell {
     }
 }
 
-pub(crate) fn device(kind: DeviceKind, name: &str) -> DeviceIdentity {
+pub fn device(kind: DeviceKind, name: &str) -> DeviceIdentity {
     DeviceIdentity {
         kind,
         name: name.to_owned(),
@@ -375,7 +365,7 @@ pub(crate) fn device(kind: DeviceKind, name: &str) -> DeviceIdentity {
     }
 }
 
-pub(crate) fn provenance(ended_at: Option<&str>) -> Provenance {
+pub fn provenance(ended_at: Option<&str>) -> Provenance {
     Provenance {
         gpubench: "0.1.0".to_owned(),
         started_at: "2026-03-01T02:00:00Z".to_owned(),
@@ -391,7 +381,7 @@ pub(crate) fn provenance(ended_at: Option<&str>) -> Provenance {
     }
 }
 
-pub(crate) fn calibration() -> Calibration {
+pub fn calibration() -> Calibration {
     let entry = CalibrationEntry {
         spec: WorkloadSpec {
             name: "fma".to_owned(),

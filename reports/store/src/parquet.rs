@@ -26,7 +26,7 @@ use polars_parquet_format::{
 
 use super::error::StoreError;
 use super::files;
-use crate::store::parquet;
+use crate::parquet;
 
 /// Rows of a row group, which is also the most that is held in memory at once.
 pub(super) const ROW_GROUP_ROWS: usize = 1 << 17;

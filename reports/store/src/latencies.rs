@@ -224,11 +224,11 @@ mod tests {
 
     use super::LatencyFile;
     use super::write_latencies;
+    use crate::SegmentKey;
+    use crate::StoreError;
     use crate::latency::Latencies;
-    use crate::store::SegmentKey;
-    use crate::store::StoreError;
-    use crate::store::samples::StoredLog;
-    use crate::store::samples_for_tests::{any_row, log_bytes, row};
+    use crate::samples::StoredLog;
+    use crate::samples_for_tests::{any_row, log_bytes, row};
 
     fn stored(dir: &Path, tenant: &str, rows: &[SampleRow]) -> StoredLog {
         let path = dir.join(format!("{}.samples", tenant.replace(' ', "-")));

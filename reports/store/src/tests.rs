@@ -10,12 +10,12 @@ use gpubench_record::{
     CellTenant, FORMAT_VERSION, FormatVersion, GateKind, GateScope, Json, MechanismRow, Outcome,
     Proof, ProofTime, Role, RunEvent, SampleRow, TelemetryRow, TenantResult,
 };
+use gpubench_sample_records as sample_records;
 use tempfile::TempDir;
 
 use super::samples_for_tests::{log_bytes, row};
 use super::{EventLog, TelemetryLog, log_path};
-use crate::sample_records;
-use crate::store::{
+use crate::{
     CELLS_FOLDER, EVENTS_FILE, Finished, LATENCIES_FILE, RECORD_FILE, Record, SAMPLES_FILE,
     StoreError, TELEMETRY_LOG_FILE, finish, write_record_json,
 };
@@ -269,7 +269,7 @@ fn refuses_a_figure_that_json_cannot_hold_and_keeps_the_old_record() {
 
 #[test]
 fn reads_a_record_of_format_1_0() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden");
     for (name, today) in
         [("real", sample_records::real()), ("virtual", sample_records::on_the_virtual_gpu())]
     {
@@ -292,7 +292,7 @@ fn reads_a_record_of_format_1_0() {
 /// its open loop.
 #[test]
 fn gates_of_format_1_0_have_a_kind_and_exclude_what_they_exclude_today() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/real.format-1.0.json");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/real.format-1.0.json");
     let mut old: serde_json::Value =
         serde_json::from_slice(&std::fs::read(golden).unwrap()).unwrap();
     let names = ["cpu-steal", "lateness", "drift", "xid"];

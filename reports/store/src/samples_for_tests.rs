@@ -4,23 +4,8 @@ use gpubench_record::sample::{
     CAPACITY_OFFSET, COMMITTED_OFFSET, HEADER_BYTES, LOG_MAGIC, MISSING, ROW_BYTES,
 };
 use gpubench_record::{Phase, SampleRow, SampleStatus};
+pub use gpubench_sample_records::row;
 use proptest::prelude::*;
-
-/// A completed open-loop request.
-pub fn row(seq: u64) -> SampleRow {
-    SampleRow {
-        seq,
-        t_sched_ns: seq * 1_000,
-        t_issue_ns: seq * 1_000 + 40,
-        t_ret_ns: seq * 1_000 + 300,
-        t_done_ns: seq * 1_000 + 900,
-        gpu_ns: if seq.is_multiple_of(3) { MISSING } else { 512 },
-        error: 0,
-        phase: Phase::Open,
-        status: SampleStatus::Ok,
-        issuer_idle: seq.is_multiple_of(2),
-    }
-}
 
 /// The bytes of a log with a capacity of `capacity` rows that holds `rows`.
 pub fn log_bytes(rows: &[SampleRow], capacity: u64) -> Vec<u8> {

@@ -3,6 +3,7 @@
 //! During a run: `events.jsonl`, `telemetry.jsonl` and `cells/<id>/<tenant>.samples`. After it:
 //! `record.json`, `samples.parquet`, `latencies.hlog`, `telemetry.parquet`, `checksums.b3`. Every
 //! state between the two can be opened, also that of a crashed run.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start processes"))]
 
 mod anonymize;
 mod checksums;
@@ -11,6 +12,7 @@ mod files;
 mod finish;
 mod json_lines;
 mod latencies;
+pub mod latency;
 mod losses;
 mod parquet;
 mod parquet_reader;
@@ -19,10 +21,11 @@ mod record_json;
 mod sample_file;
 mod samples;
 #[cfg(test)]
-pub(crate) mod samples_for_tests;
+mod samples_for_tests;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+pub mod timeline;
 mod upgrade;
 
 use std::cell::OnceCell;
@@ -42,8 +45,7 @@ pub use finish::{Finished, finish, plan_of};
 pub use json_lines::{EventLog, Events, TelemetryLog, parse_events, read_events};
 use latencies::LatencyFile;
 pub use rebuild::UNSCORED;
-pub(crate) use record_json::to_json;
-pub use record_json::write_record_json;
+pub use record_json::{to_json, write_record_json};
 pub use sample_file::{SampleFile, Segment};
 pub use sample_file::{SampleLog, read_log};
 pub use samples::SegmentKey;

@@ -273,8 +273,8 @@ pub(super) mod tests {
     use gpubench_record::sample::MISSING;
 
     use super::{Reader, SegmentKey, StoredLog, TABLE, compare, write_samples};
-    use crate::store::StoreError;
-    use crate::store::samples_for_tests::{log_bytes, row};
+    use crate::StoreError;
+    use crate::samples_for_tests::{log_bytes, row};
 
     pub(crate) fn stored(dir: &std::path::Path, rows: &[SampleRow], tenant: &str) -> StoredLog {
         let path = dir.join("one.samples");
