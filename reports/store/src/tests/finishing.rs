@@ -99,10 +99,7 @@ fn a_full_disk_is_a_typed_error_and_leaves_the_logs() {
     let status = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "store::tests::finishing::a_full_disk_is_a_typed_error_and_leaves_the_logs",
-        ])
+        .args(["--exact", "tests::finishing::a_full_disk_is_a_typed_error_and_leaves_the_logs"])
         .env(FOLDER, dir.path())
         .output()
         .unwrap();
