@@ -122,7 +122,7 @@ fn run(task: Task) -> Result<String, CiError> {
             .map(|()| "the PTX matches its sources".to_owned())
             .map_err(CiError::Found),
         Task::Torture { minutes, seed, binary, records: 0, inputs: 0 } => {
-            torture::run(&root.join(binary), minutes, seed)
+            torture::run(&root.join(binary), &root, minutes, seed)
         }
         Task::Torture { seed, binary, records, inputs, .. } => {
             torture::damaged(&torture::Campaign {

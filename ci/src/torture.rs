@@ -24,6 +24,8 @@ use super::tree::CiError;
 
 pub use campaign::{Campaign, damaged};
 
+/// A profile that takes a few seconds.
+const PROFILE: &str = "harness/tests/it/data/short.toml";
 /// By when nothing of a dead run is left.
 const GONE: Duration = Duration::from_secs(3);
 /// The latest instant of a signal, and of the end after it.
@@ -94,12 +96,12 @@ struct Counts {
 }
 
 /// Runs cases for that long, the first with this seed.
-pub fn run(binary: &Path, minutes: u64, seed: u64) -> Result<String, CiError> {
+pub fn run(binary: &Path, root: &Path, minutes: u64, seed: u64) -> Result<String, CiError> {
     let begin = Instant::now();
     let limit = Duration::from_secs(60 * minutes);
     let (next, counts) = (AtomicU64::new(seed), Mutex::new(Counts::default()));
     let work = || -> Result<(), CiError> {
-        let host = Host::start(binary)?;
+        let host = Host::start(binary, root)?;
         while begin.elapsed() < limit {
             let case = Case::drawn(next.fetch_add(1, Ordering::Relaxed));
             let ended = one(&host, &case);

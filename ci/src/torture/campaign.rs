@@ -9,9 +9,6 @@ use super::inputs::Inputs;
 use super::inputs::Records;
 use crate::tree::CiError;
 
-/// A profile that takes a few seconds.
-const PROFILE: &str = include_str!("../../../harness/tests/it/data/short.toml");
-
 /// What to damage.
 pub struct Campaign {
     /// The program under test.
@@ -52,8 +49,7 @@ fn in_folder(campaign: &Campaign, folder: &std::path::Path) -> Result<(String, u
     let mut text = String::new();
     let mut failures = 0;
     if campaign.records > 0 {
-        let profile = folder.join("short.toml");
-        std::fs::write(&profile, PROFILE).map_err(failed)?;
+        let profile = campaign.root.join(super::PROFILE);
         let records = Records::make(&campaign.binary, folder, &profile)?;
         let counts = run(campaign.seed, campaign.records, |seed| records.case(seed));
         failures += counts.failures.len();

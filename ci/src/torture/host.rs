@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use crate::tree::CiError;
 
-/// A profile that takes a few seconds.
-const PROFILE: &str = include_str!("../../../harness/tests/it/data/short.toml");
 const STEP: Duration = Duration::from_millis(20);
 
 /// A device and the folders of its runs. All are removed when it is dropped.
@@ -21,7 +19,7 @@ pub struct Host {
 
 impl Host {
     /// Starts a device.
-    pub fn start(binary: &Path) -> Result<Self, CiError> {
+    pub fn start(binary: &Path, root: &Path) -> Result<Self, CiError> {
         let written = |path: &Path, result: std::io::Result<()>| {
             result.map_err(|source| CiError::Write { path: path.display().to_string(), source })
         };
@@ -34,7 +32,7 @@ impl Host {
             written(&path, std::fs::create_dir_all(&path))?;
         }
         let profile = folder.join("short.toml");
-        written(&profile, std::fs::write(&profile, PROFILE))?;
+        written(&profile, std::fs::copy(root.join(super::PROFILE), &profile).map(|_| ()))?;
         let mut host = Self {
             binary: binary.to_path_buf(),
             folder,

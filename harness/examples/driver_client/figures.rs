@@ -7,6 +7,8 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
+use gpubench_kernels::Kernel;
+
 use crate::{Error, Out, address, check};
 
 /// Figures of one group.
@@ -74,7 +76,7 @@ pub fn launch(function: Handle, grid: u32, block: u32, arguments: &mut [u64]) ->
 
 /// The arithmetic kernel.
 pub fn chain() -> Result<Handle, Error> {
-    kernel(include_str!("../../../kernels/ptx/fp32_chain.ptx"), "fp32_chain")
+    kernel(Kernel::Fp32Chain.info().ptx, "fp32_chain")
 }
 
 /// Mean costs of twenty launches each, in nanoseconds, without the cost of reading the clock.
@@ -101,7 +103,7 @@ fn launches(groups: u64) -> Result<Vec<f64>, Error> {
 /// Lengths of time slices and of gaps, alternating.
 fn time_slices(groups: u64, span_us: u64) -> Result<Vec<f64>, Error> {
     open()?;
-    let text = include_str!("../../../kernels/ptx/block_trace.ptx");
+    let text = Kernel::BlockTrace.info().ptx;
     let trace = kernel(text, "block_trace")?;
     let (rows, gaps) = (memory(1 << 20)?, memory(1 << 20)?);
     sleep_until(BEGIN_NS)?;
@@ -227,7 +229,7 @@ fn escapes(groups: u64, trials: u64, victims: u64) -> Result<Vec<f64>, Error> {
         for _ in 0..trials {
             let others: Vec<Handle> = (0..victims).map(|_| open()).collect::<Result<_, _>>()?;
             let culprit = open()?;
-            let text = include_str!("../../../kernels/ptx/fault_trap.ptx");
+            let text = Kernel::FaultTrap.info().ptx;
             launch(kernel(text, "fault_trap")?, 1, 32, &mut [1, 0])?;
             if sync().is_ok() {
                 return Err("the culprit gets no error".into());

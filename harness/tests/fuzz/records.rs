@@ -9,19 +9,19 @@ use gpubench_store::{SampleFile, SampleLog};
 use crate::edit::input;
 use crate::is_one_line;
 
-const RECORDS: [&[u8]; 2] = [
-    include_bytes!("../../../reports/golden/virtual.format-2.3.json"),
-    include_bytes!("../../../reports/golden/real.format-1.0.json"),
-];
 const LOGS: [&[u8]; 1] = [include_bytes!("samples/victim.samples")];
 const PARQUET: [&[u8]; 1] = [include_bytes!("samples/samples.parquet")];
 
 #[test]
 fn record() {
     let dir = tempfile::tempdir().expect("a folder");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/golden");
+    let records = ["virtual.format-2.3.json", "real.format-1.0.json"]
+        .map(|name| std::fs::read(golden.join(name)).expect("a record"));
+    let records = [&*records[0], &*records[1]];
     bolero::check!(name = "record").for_each(|bytes: &[u8]| {
         let file = dir.path().join("record.json");
-        std::fs::write(file, input(bytes, &RECORDS)).expect("a file");
+        std::fs::write(file, input(bytes, &records)).expect("a file");
         let opened = match open_scored(dir.path(), Repair::No) {
             Ok(opened) => opened,
             Err(error) => return is_one_line(&error.to_string()),

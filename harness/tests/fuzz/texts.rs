@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpubench::error::ExpectedError;
+use gpubench_kernels::Kernel;
 use gpubench_plan::profile;
 use gpubench_plan::profile::Overrides;
 use gpubench_predict::pack::Demand;
 use gpubench_predict::simulate::Scenario;
+use gpubench_profiles::PROFILES;
 use gpubench_record::wire::from_line;
 use gpubench_record::{FromTenant, ToTenant};
 use gpubench_store::parse_events;
@@ -23,19 +25,12 @@ use gpubench_virtual_gpu_ptx::{Program, parse};
 use crate::edit::input;
 use crate::is_one_line;
 
-const PROFILES: [&[u8]; 3] = [
-    include_bytes!("../../../profiles/smoke.toml"),
-    include_bytes!("../../../profiles/saas-hostile.toml"),
-    include_bytes!("../../../profiles/weekly.toml"),
-];
 const SCENARIOS: [&[u8]; 1] = [include_bytes!("samples/scenario.toml")];
 const DEMANDS: [&[u8]; 1] = [include_bytes!("samples/demand.toml")];
 const EVENTS: [&[u8]; 1] = [include_bytes!("samples/events.jsonl")];
 const WIRE: [&[u8]; 1] = [include_bytes!("samples/wire.jsonl")];
-const PTX: [&[u8]; 2] = [
-    include_bytes!("../../../kernels/ptx/pattern_fill.ptx"),
-    include_bytes!("../../virtual-gpu/ptx/tests/support/forms.ptx"),
-];
+const PTX: [&[u8]; 2] =
+    [Kernel::PatternFill.info().ptx.as_bytes(), Kernel::Matmul.info().ptx.as_bytes()];
 
 fn text(bytes: &[u8], samples: &[&[u8]]) -> String {
     String::from_utf8_lossy(&input(bytes, samples)).into_owned()
@@ -43,8 +38,9 @@ fn text(bytes: &[u8], samples: &[&[u8]]) -> String {
 
 #[test]
 fn profile() {
+    let profiles: Vec<&[u8]> = PROFILES.iter().map(|(_, text)| text.as_bytes()).collect();
     bolero::check!(name = "profile").for_each(|bytes: &[u8]| {
-        let text = text(bytes, &PROFILES);
+        let text = text(bytes, &profiles);
         if let Err(error) = profile::parse("f.toml", &text, &Overrides::default()) {
             is_one_line(&ExpectedError::from(error).to_string());
         }

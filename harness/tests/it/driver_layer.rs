@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "destroys a context under its work")]
 
 use gpubench_host::device::VirtualGpu;
+use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::{
     AllocKind, Args, Attribute, Context, Device, DeviceBuffer, Driver, DriverError, Event,
     EventKind, FuncAttribute, Function, Graph, Grid, IpcMapping, Limit, Module, OtherMemory,
@@ -22,7 +23,7 @@ type Ends = [DeviceBuffer<u32>; 2];
 /// Set for the child process.
 const CHILD: &str = "GPUBENCH_TEST_DRIVER_LAYER";
 const MACHINE: &str = "turing";
-const COPY: &str = include_str!("../../../kernels/ptx/stream_copy.ptx");
+const COPY: &str = Kernel::StreamCopy.info().ptx;
 
 /// `CUresult`s (cuda.h).
 const INVALID_VALUE: i32 = 1;

@@ -8,6 +8,7 @@ mod driver_support;
 use std::ptr::null_mut;
 use std::sync::Mutex;
 
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::types::PciInfo;
@@ -101,10 +102,8 @@ fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<Vec<u32>, Er
     Ok(xids)
 }
 
-macro_rules! fault {
-    ($name:literal) => {
-        ($name, include_str!(concat!("../../../../kernels/ptx/", $name, ".ptx")))
-    };
+const fn fault(kernel: Kernel) -> (&'static str, &'static str) {
+    (kernel.info().name, kernel.info().ptx)
 }
 
 fn words(count: usize) -> Result<u64, Error> {
@@ -134,7 +133,7 @@ const OUT: u64 = u64::MAX;
 
 const TABLE: &[Row] = &[
     Row {
-        kernel: fault!("fault_illegal_store"),
+        kernel: fault(Kernel::FaultIllegalStore),
         shape: ONE,
         armed: &[UNMAPPED, 1],
         unarmed: &[OUT, 1],
@@ -142,7 +141,7 @@ const TABLE: &[Row] = &[
         xids: &[31],
     },
     Row {
-        kernel: fault!("fault_misaligned"),
+        kernel: fault(Kernel::FaultMisaligned),
         shape: ONE,
         armed: &[OUT, 1, OUT],
         unarmed: &[OUT, 4, OUT],
@@ -150,7 +149,7 @@ const TABLE: &[Row] = &[
         xids: &[13],
     },
     Row {
-        kernel: fault!("fault_trap"),
+        kernel: fault(Kernel::FaultTrap),
         shape: ONE,
         armed: &[1, OUT],
         unarmed: &[0, OUT],
@@ -158,7 +157,7 @@ const TABLE: &[Row] = &[
         xids: &[13],
     },
     Row {
-        kernel: fault!("fault_assert"),
+        kernel: fault(Kernel::FaultAssert),
         shape: ONE,
         armed: &[1, OUT],
         unarmed: &[0, OUT],
@@ -166,7 +165,7 @@ const TABLE: &[Row] = &[
         xids: &[],
     },
     Row {
-        kernel: fault!("fault_stack"),
+        kernel: fault(Kernel::FaultStack),
         shape: ONE,
         armed: &[1 << 14, OUT],
         unarmed: &[2, OUT],
@@ -174,7 +173,7 @@ const TABLE: &[Row] = &[
         xids: &[13],
     },
     Row {
-        kernel: fault!("fault_bad_space"),
+        kernel: fault(Kernel::FaultBadSpace),
         shape: ONE,
         armed: &[1, OUT],
         unarmed: &[0, OUT],
@@ -182,7 +181,7 @@ const TABLE: &[Row] = &[
         xids: &[13],
     },
     Row {
-        kernel: fault!("fault_bad_pc"),
+        kernel: fault(Kernel::FaultBadPc),
         shape: ONE,
         armed: &[1 << 40, 0, OUT],
         unarmed: &[0, 0, OUT],
@@ -190,7 +189,7 @@ const TABLE: &[Row] = &[
         xids: &[13],
     },
     Row {
-        kernel: fault!("fault_shared_oob"),
+        kernel: fault(Kernel::FaultSharedOob),
         shape: (1, 1, 64),
         armed: &[16 << 20, 0, OUT],
         unarmed: &[60, 0, OUT],
@@ -198,7 +197,7 @@ const TABLE: &[Row] = &[
         xids: &[13],
     },
     Row {
-        kernel: fault!("empty"),
+        kernel: fault(Kernel::Empty),
         shape: (ILLEGAL_THREADS / 1024 + 1, 1024, 0),
         armed: &[],
         unarmed: &[],
@@ -255,7 +254,7 @@ fn unarmed_fault_kernels_have_no_effect() -> Result<(), Error> {
 #[test]
 fn a_new_context_of_the_same_process_works() -> Result<(), Error> {
     with_context(|| {
-        let (name, text) = fault!("fault_trap");
+        let (name, text) = fault(Kernel::FaultTrap);
         let trap = function(text, name)?;
         let out = words(1)?;
         ok(launch_on(trap, ONE, null_mut(), &mut [1, out]))?;
@@ -290,7 +289,7 @@ fn many_registers(count: u32) -> String {
 #[test]
 fn api_errors_are_not_sticky() -> Result<(), Error> {
     let xids = with_context(|| {
-        let (name, text) = fault!("empty");
+        let (name, text) = fault(Kernel::Empty);
         let empty = function(text, name)?;
         // A kernel compiled for blocks of 64 threads, and one with so many live registers that an
         // SM holds 64 but not 1024 of its threads.
@@ -328,7 +327,7 @@ fn api_errors_are_not_sticky() -> Result<(), Error> {
 #[test]
 fn a_bounded_hang_ends_without_an_error() -> Result<(), Error> {
     let xids = with_context(|| {
-        let (name, text) = fault!("fault_hang");
+        let (name, text) = fault(Kernel::FaultHang);
         let hang = function(text, name)?;
         let (flag, stamps) = (words(1)?, words(4)?);
         let budget_ns = 2_000_000;
@@ -352,7 +351,7 @@ fn a_thread_with_a_destroyed_context_gets_an_error() -> Result<(), Error> {
     let xids = with_context(|| {
         let (mut doomed, mut upper): (Handle, Handle) = (null_mut(), null_mut());
         let (mut popped, mut pointer): (Handle, u64) = (null_mut(), 0);
-        let (name, text) = fault!("fault_hang");
+        let (name, text) = fault(Kernel::FaultHang);
         // SAFETY: valid pointers, and handles created here.
         unsafe {
             ok(cuCtxCreate_v2(&raw mut doomed, 0, 0))?;
@@ -381,7 +380,7 @@ fn a_thread_with_a_destroyed_context_gets_an_error() -> Result<(), Error> {
 #[test]
 fn a_flood_of_printing_ends_without_an_error() -> Result<(), Error> {
     let xids = with_context(|| {
-        let (name, text) = fault!("fault_printf");
+        let (name, text) = fault(Kernel::FaultPrintf);
         let (printf, done) = (function(text, name)?, words(1)?);
         let mut back = 0_u32;
         // SAFETY: plain calls and a pointer to memory of that size.

@@ -3,6 +3,7 @@
 
 mod support;
 
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_ptx::parse;
 use support::{Case, words};
 
@@ -38,7 +39,7 @@ fn parameters_and_properties_are_known_before_the_launch() {
 fn a_warp_has_in_flight_what_it_loads_between_two_waits() {
     // 4 warps, of which each copies 4 vectors of 16 bytes a lane before it waits, and an odd
     // vector alone, which is all that the last launch has.
-    const STREAM: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
+    const STREAM: &str = Kernel::StreamCopy.info().ptx;
     for (vectors, most) in [(128 * 21, 64), (128 * 20, 64), (128 * 4, 64), (128, 16)] {
         let source = words((0..4 * vectors as u32).map(|i| i.wrapping_mul(2_654_435_761)));
         let mut buffers = [source.clone(), vec![0; source.len()]];

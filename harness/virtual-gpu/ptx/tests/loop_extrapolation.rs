@@ -3,18 +3,19 @@
 
 mod support;
 
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_ptx::{Execution, FaultKind, Limits};
 use support::{Case, HEAD, address};
 
-const FP32: &str = include_str!("../../../../kernels/ptx/fp32_chain.ptx");
-const FP64: &str = include_str!("../../../../kernels/ptx/fp64_chain.ptx");
-const INT: &str = include_str!("../../../../kernels/ptx/int_chain.ptx");
-const ISSUE: &str = include_str!("../../../../kernels/ptx/issue_mix.ptx");
-const TENSOR: &str = include_str!("../../../../kernels/ptx/tensor_chain.ptx");
-const SHARED: &str = include_str!("../../../../kernels/ptx/shared_stream.ptx");
-const L1: &str = include_str!("../../../../kernels/ptx/l1_stream.ptx");
-const L2: &str = include_str!("../../../../kernels/ptx/l2_stream.ptx");
-const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
+const FP32: &str = Kernel::Fp32Chain.info().ptx;
+const FP64: &str = Kernel::Fp64Chain.info().ptx;
+const INT: &str = Kernel::IntChain.info().ptx;
+const ISSUE: &str = Kernel::IssueMix.info().ptx;
+const TENSOR: &str = Kernel::TensorChain.info().ptx;
+const SHARED: &str = Kernel::SharedStream.info().ptx;
+const L1: &str = Kernel::L1Stream.info().ptx;
+const L2: &str = Kernel::L2Stream.info().ptx;
+const COPY: &str = Kernel::StreamCopy.info().ptx;
 
 /// Stands for a long launch, in warp-instructions.
 const MANY: u64 = 100_000_000;

@@ -7,7 +7,7 @@ use gpubench_virtual_gpu_model::machine::Machine;
 
 use super::*;
 
-const ATOMICS: &str = include_str!("../../../../../kernels/ptx/atomic_add.ptx");
+const ATOMICS: &str = Kernel::AtomicAdd.info().ptx;
 const BLOCKS: u32 = 40;
 const THREADS: u32 = 256;
 const ADDITIONS: u64 = 100;

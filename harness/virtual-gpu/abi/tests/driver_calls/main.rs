@@ -21,6 +21,7 @@ mod without_context;
 use std::ptr::null_mut;
 use std::sync::Mutex;
 
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::device;
@@ -29,8 +30,8 @@ use gpubench_virtual_gpu_model::machine::{Machine, Noise};
 
 use driver_support::{Error, OneDevice, alloc, function, launch_on, ok, params, stream};
 
-const COPY: &str = include_str!("../../../../../kernels/ptx/stream_copy.ptx");
-const SPIN: &str = include_str!("../../../../../kernels/ptx/spin.ptx");
+const COPY: &str = Kernel::StreamCopy.info().ptx;
+const SPIN: &str = Kernel::Spin.info().ptx;
 
 static DEVICE: OneDevice = Mutex::new(None);
 

@@ -7,6 +7,7 @@ use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -14,7 +15,7 @@ use gpubench_virtual_gpu_driver::process::device;
 use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::Machine;
 
-const COPY: &str = include_str!("../../../../../kernels/ptx/stream_copy.ptx");
+const COPY: &str = Kernel::StreamCopy.info().ptx;
 
 /// A small generator of random numbers (xorshift64*, Vigna 2016).
 pub struct Dice(u64);

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::ptr::null_mut;
 
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::cuda::layout::IpcHandle;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -18,7 +19,7 @@ use gpubench_virtual_gpu_driver::session::TimeMode;
 use crate::driver_support::{Error, context, function, launch, ok};
 use crate::nvml_support::{observed, process_in_role};
 
-const COPY: &str = ptx!("stream_copy");
+const COPY: &str = Kernel::StreamCopy.info().ptx;
 
 const TEST: &str = test_name!("memory_of_another_process");
 /// The owner's fill value.

@@ -1,6 +1,7 @@
 //! Green contexts: SMs of their own, one address space, common faults.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::device;
@@ -8,8 +9,8 @@ use gpubench_virtual_gpu_driver::process::device;
 use crate::mps_support::recreate;
 use crate::nvml_support::{Error, alloc, function, in_virtual_time, launch_on, ok, quiet};
 
-const FMA: &str = ptx!("fp32_chain");
-const TRACE: &str = ptx!("block_trace");
+const FMA: &str = Kernel::Fp32Chain.info().ptx;
+const TRACE: &str = Kernel::BlockTrace.info().ptx;
 
 /// Runs the body with two green contexts of 64 SMs each and a stream of each.
 fn with_streams(

@@ -12,11 +12,10 @@ macro_rules! test_name {
     };
 }
 
-/// The text of a kernel of the harness.
-macro_rules! ptx {
-    ($name:literal) => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../kernels/ptx/", $name, ".ptx"))
-    };
+/// The text of a file of the harness's tests.
+fn harness_test(file: &str) -> std::io::Result<String> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/it");
+    std::fs::read_to_string(folder.join(file))
 }
 
 mod clients;

@@ -5,10 +5,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::nvml_support::{
-    Error, Tenant, context, function, launch, no_tenant, nvml_device, observed, ok, ready,
-    wait_for_go,
-};
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
@@ -17,8 +14,13 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_driver::session::TimeMode;
 
-const STORE: &str = ptx!("fault_illegal_store");
-const TRAP: &str = ptx!("fault_trap");
+use crate::nvml_support::{
+    Error, Tenant, context, function, launch, no_tenant, nvml_device, observed, ok, ready,
+    wait_for_go,
+};
+
+const STORE: &str = Kernel::FaultIllegalStore.info().ptx;
+const TRAP: &str = Kernel::FaultTrap.info().ptx;
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
 const TIMEOUT: i32 = 10;

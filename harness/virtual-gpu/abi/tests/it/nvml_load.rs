@@ -4,10 +4,7 @@
 use std::ptr::null_mut;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::nvml_support::{
-    Error, Tenant, alloc, context, eventually, figure, function, launch, nvml_device, observed, ok,
-    ready, text, wait_for_go,
-};
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
@@ -17,7 +14,12 @@ use gpubench_virtual_gpu_abi::nvml::types::{
 };
 use gpubench_virtual_gpu_driver::session::TimeMode;
 
-const COPY: &str = ptx!("stream_copy");
+use crate::nvml_support::{
+    Error, Tenant, alloc, context, eventually, figure, function, launch, nvml_device, observed, ok,
+    ready, text, wait_for_go,
+};
+
+const COPY: &str = Kernel::StreamCopy.info().ptx;
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_FOUND: i32 = 6;
 const INSUFFICIENT_SIZE: i32 = 7;

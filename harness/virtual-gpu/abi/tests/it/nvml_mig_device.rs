@@ -4,11 +4,7 @@
 use std::ffi::CString;
 use std::ptr::null_mut;
 
-use crate::nvml_support::mig::{divided, filled, mode, out, set_mode};
-use crate::nvml_support::{
-    Error, Tenant, alloc, as_root, context, figure, function, launch, no_tenant, ok, ready, text,
-    wait_for_go,
-};
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
@@ -19,7 +15,13 @@ use gpubench_virtual_gpu_abi::nvml::types::{
 use gpubench_virtual_gpu_driver::kernel_log;
 use gpubench_virtual_gpu_driver::process;
 
-const STORE: &str = ptx!("fault_illegal_store");
+use crate::nvml_support::mig::{divided, filled, mode, out, set_mode};
+use crate::nvml_support::{
+    Error, Tenant, alloc, as_root, context, figure, function, launch, no_tenant, ok, ready, text,
+    wait_for_go,
+};
+
+const STORE: &str = Kernel::FaultIllegalStore.info().ptx;
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
 const NOT_FOUND: i32 = 6;

@@ -3,11 +3,7 @@
 
 use std::ptr::null_mut;
 
-use crate::nvml_support::gpm::metrics;
-use crate::nvml_support::mig::{divided, filled, out};
-use crate::nvml_support::{
-    Error, alloc, context, figure, function, in_virtual_time, launch, nvml_device, ok, quiet,
-};
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
@@ -17,7 +13,13 @@ use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_model::machine::Machine;
 
-const COPY: &str = ptx!("stream_copy");
+use crate::nvml_support::gpm::metrics;
+use crate::nvml_support::mig::{divided, filled, out};
+use crate::nvml_support::{
+    Error, alloc, context, figure, function, in_virtual_time, launch, nvml_device, ok, quiet,
+};
+
+const COPY: &str = Kernel::StreamCopy.info().ptx;
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
 const NO_DATA: i32 = 21;

@@ -4,10 +4,7 @@
 
 use std::ptr::null_mut;
 
-use crate::nvml_support::mig::out;
-use crate::nvml_support::{
-    Error, alloc, context, function, in_virtual_time, launch, nvml_device, ok, quiet,
-};
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::types::{EventData, FieldValue};
@@ -16,8 +13,13 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::kernel_log;
 use gpubench_virtual_gpu_model::machine::{BUILT_IN, Machine};
 
-const HANG: &str = ptx!("fault_hang");
-const COPY: &str = ptx!("stream_copy");
+use crate::nvml_support::mig::out;
+use crate::nvml_support::{
+    Error, alloc, context, function, in_virtual_time, launch, nvml_device, ok, quiet,
+};
+
+const HANG: &str = Kernel::FaultHang.info().ptx;
+const COPY: &str = Kernel::StreamCopy.info().ptx;
 const MS: u64 = 1_000_000;
 const LIMIT_MS: u64 = 5;
 const LATE: i32 = 702;

@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use std::io::{BufRead, Write};
 use std::ptr::null_mut;
 
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -23,11 +24,12 @@ pub const MARK: &str = "@ ";
 /// Output of a `hold` step.
 pub const HOLDING: &str = "holding";
 
-pub(super) const CHAIN: (&str, &str) = (ptx!("fp32_chain"), "fp32_chain");
-const SPIN: (&str, &str) = (ptx!("spin"), "spin");
-const TRACE: (&str, &str) = (ptx!("block_trace"), "block_trace");
-pub(super) const STORE: (&str, &str) = (ptx!("fault_illegal_store"), "fault_illegal_store");
-pub(super) const TRAP: (&str, &str) = (ptx!("fault_trap"), "fault_trap");
+pub(super) const CHAIN: (&str, &str) = (Kernel::Fp32Chain.info().ptx, "fp32_chain");
+const SPIN: (&str, &str) = (Kernel::Spin.info().ptx, "spin");
+const TRACE: (&str, &str) = (Kernel::BlockTrace.info().ptx, "block_trace");
+pub(super) const STORE: (&str, &str) =
+    (Kernel::FaultIllegalStore.info().ptx, "fault_illegal_store");
+pub(super) const TRAP: (&str, &str) = (Kernel::FaultTrap.info().ptx, "fault_trap");
 
 /// Threads of a block of the arithmetic kernel, and its iterations.
 const CHAIN_BLOCK: u32 = 256;

@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 
 use crate::driver_support::ok;
@@ -12,7 +13,7 @@ use super::Error;
 use super::blocks::device_ns;
 use super::client::{CHAIN, alloc, kernel, launch};
 
-const COPY_TEXT: &str = ptx!("stream_copy");
+const COPY_TEXT: &str = Kernel::StreamCopy.info().ptx;
 const ITERATIONS: u64 = 200;
 /// Launches queued together, so that the first one's latency counts for little.
 const LAUNCHES: usize = 16;

@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
@@ -12,7 +13,7 @@ use crate::driver_support::ok;
 use super::Error;
 use super::client::{CHAIN, alloc, kernel, launch};
 
-const L2: (&str, &str) = (ptx!("l2_stream"), "l2_stream");
+const L2: (&str, &str) = (Kernel::L2Stream.info().ptx, "l2_stream");
 
 /// Work for a stream, about a millisecond.
 pub struct Work {

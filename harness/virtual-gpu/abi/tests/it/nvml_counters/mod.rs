@@ -10,21 +10,23 @@ mod rows;
 
 use std::ptr::null_mut;
 
-use crate::nvml_support::{
-    Error, alloc, context, function, in_virtual_time, launch_on, nvml_device, ok, quiet, stream,
-};
+use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_model::machine::Machine;
+
+use crate::nvml_support::{
+    Error, alloc, context, function, in_virtual_time, launch_on, nvml_device, ok, quiet, stream,
+};
 use read::Reader;
 use rows::{ROWS, Row};
 
-const COPY: &str = ptx!("stream_copy");
-const TENSOR: &str = ptx!("tensor_chain");
-const FP32: &str = ptx!("fp32_chain");
-const FP64: &str = ptx!("fp64_chain");
-const INT: &str = ptx!("int_chain");
-const TRAP: &str = ptx!("fault_trap");
+const COPY: &str = Kernel::StreamCopy.info().ptx;
+const TENSOR: &str = Kernel::TensorChain.info().ptx;
+const FP32: &str = Kernel::Fp32Chain.info().ptx;
+const FP64: &str = Kernel::Fp64Chain.info().ptx;
+const INT: &str = Kernel::IntChain.info().ptx;
+const TRAP: &str = Kernel::FaultTrap.info().ptx;
 
 const MS: u64 = 1_000_000;
 /// Longer than every window.

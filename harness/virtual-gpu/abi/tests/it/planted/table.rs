@@ -118,12 +118,6 @@ const fn entry(figure: Figure, mechanism: Mechanism) -> Entry {
     }
 }
 
-/// The harness's tests of the HAMi stand-in.
-const OF_HARNESS: &str = concat!(
-    include_str!("../../../../../tests/it/hami.rs"),
-    include_str!("../../../../../tests/it/hami_planted.rs")
-);
-
 /// Every case of every test.
 fn cases() -> Result<Vec<Case>, Error> {
     let of = [
@@ -148,6 +142,7 @@ fn cases() -> Result<Vec<Case>, Error> {
 #[test]
 fn every_entry_is_measured_with_and_without_noise_or_has_a_reason() -> Result<(), Error> {
     let cases = cases()?;
+    let of_harness = crate::harness_test("hami.rs")? + &crate::harness_test("hami_planted.rs")?;
     for &mechanism in Mechanism::ALL {
         for figure in Figure::ALL {
             let what = format!("{figure:?} under {}", mechanism.name());
@@ -166,7 +161,7 @@ fn every_entry_is_measured_with_and_without_noise_or_has_a_reason() -> Result<()
                     assert!(!tests.is_empty(), "{what}: no test");
                     for test in tests {
                         // Adjacent lines, so that the test is neither ignored nor conditional.
-                        let found = OF_HARNESS.contains(&format!("\n#[test]\nfn {test}()"));
+                        let found = of_harness.contains(&format!("\n#[test]\nfn {test}()"));
                         assert!(found, "{what}: {test} is not a test of the harness");
                     }
                 }
