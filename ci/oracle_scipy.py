@@ -56,8 +56,7 @@ def welch(series, _):
 def clopper_pearson(series, alpha):
     k, n = (int(v) for v in series[0])
     two = stats.binomtest(k, n).proportion_ci(1 - alpha, method="exact")
-    one = stats.binomtest(k, n, alternative="greater").proportion_ci(1 - alpha, method="exact")
-    return [two.low, two.high, one.low]
+    return [two.low, two.high]
 
 
 def ranks(series, alpha):
@@ -75,7 +74,9 @@ JOBS = {
     "fieller-independent": fieller_independent,
     "clopper-pearson": clopper_pearson,
     "ranks": ranks,
-    "quantile": lambda s, _: [np.quantile(s[0], s[1][0])],
+    "quantile": lambda s, _: [
+        np.quantile(s[0], s[1][0], method=how) for how in ("linear", "median_unbiased")
+    ],
 }
 
 for line in sys.stdin:

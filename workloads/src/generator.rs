@@ -103,6 +103,8 @@ pub struct CellRun {
     pub load: LoadSpec,
     /// Arrivals of the open loop, as ascending offsets from its start.
     pub arrivals_ns: Vec<u64>,
+    /// Pauses of the sparse phase, in order.
+    pub pauses_ns: Vec<u64>,
     /// Participant number of the issuing thread.
     pub issuer: u32,
     /// Participant number of the reaping thread.
@@ -232,6 +234,7 @@ fn issue(
         LoadSpec::Victim {
             warmup_end_ns,
             closed_end_ns,
+            sparse,
             open_start_ns,
             open_end_ns,
             rate_per_s,
@@ -239,6 +242,9 @@ fn issue(
             ..
         } => {
             loops::run_closed(&mut issuer, warmup_end_ns, closed_end_ns)?;
+            if let Some(sparse) = sparse {
+                loops::run_sparse(&mut issuer, closed_end_ns + sparse.length_ns)?;
+            }
             issued.fifo = time.begin_schedule(rate_per_s);
             let open = loops::run_open(&mut issuer, open_start_ns, u64::from(outstanding_max));
             time.end_schedule();

@@ -1,11 +1,10 @@
 //! The number of blocks and the length of a cell, within the `device_time` of the profile.
 
-use gpubench_catalogue::axis::Pair;
 use gpubench_record::{Cell, Durations, Plan};
 
 use super::PlanError;
 use super::block::{ALONE_BLOCKS, derive};
-use super::draft::Draft;
+use super::draft::{Draft, Layout};
 use super::facts::Capability;
 use crate::profile::units::Span;
 use crate::profile::{CellParts, OpenLoops, Profile};
@@ -26,8 +25,11 @@ const STEP_NS: u64 = 1_000_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PerBlock {
     pub cells: u64,
-    /// Cells with open loops from which jitter is scored; 0 where the profile does not request it.
+    /// Cells with open loops from which the tail is scored; 0 where the profile does not request
+    /// it.
     pub with_jitter: u64,
+    /// Length of all sparse phases, which never shrink.
+    pub sparse_ns: u64,
 }
 
 impl PerBlock {
@@ -36,10 +38,16 @@ impl PerBlock {
         let everywhere = self.cells.saturating_mul(durations.cell_ns());
         let closed = self.cells.saturating_mul(durations.closed_only().cell_ns());
         let opening = self.with_jitter.saturating_mul(durations.gap_ns + durations.open_ns);
-        match open {
+        let rest_ns = match open {
             OpenLoops::All => everywhere,
             OpenLoops::Jitter => closed.saturating_add(opening),
-        }
+        };
+        rest_ns.saturating_add(self.sparse_ns)
+    }
+
+    /// The device time that so many blocks leave to everything but their sparse phases.
+    fn time_ns(self, profile: &Profile, blocks: u32) -> u64 {
+        profile.device_time.ns.saturating_sub(self.sparse_ns.saturating_mul(blocks.into()))
     }
 
     /// With cells that only the first blocks have, as their mean over the fewest blocks.
@@ -48,10 +56,12 @@ impl PerBlock {
         Self { cells: self.cells + all.div_ceil(u64::from(blocks_min.max(1))), ..self }
     }
 
-    pub(super) fn of(drafts: impl Iterator<Item = Draft>, jitter: Option<&Pair>) -> Self {
-        drafts.fold(Self { cells: 0, with_jitter: 0 }, |sum, draft| Self {
+    pub(super) fn of(drafts: impl Iterator<Item = Draft>, layout: &Layout<'_>) -> Self {
+        let none = Self { cells: 0, with_jitter: 0, sparse_ns: 0 };
+        drafts.fold(none, |sum, draft| Self {
             cells: sum.cells + 1,
-            with_jitter: sum.with_jitter + u64::from(draft.gives_jitter(jitter)),
+            with_jitter: sum.with_jitter + u64::from(draft.gives_jitter(layout.jitter)),
+            sparse_ns: sum.sparse_ns + layout.sparse_of(&draft).map_or(0, |one| one.length_ns),
         })
     }
 }
@@ -127,13 +137,14 @@ fn shortened(profile: &Profile, per_block: PerBlock, blocks: u32) -> Result<Fit,
     let full = durations(&profile.cell);
     let cells = per_block.cells.saturating_mul(u64::from(blocks)).max(1);
     let shortest = durations(&profile.cell_min);
-    let cell_ns = profile.device_time.ns / cells;
+    let cell_ns = per_block.time_ns(profile, blocks) / cells;
     if cell_ns >= full.cell_ns() {
         return Ok(everywhere(full));
     }
     if cell_ns < shortest.cell_ns() {
-        let needed = Span::from_ns(cells.saturating_mul(shortest.cell_ns()));
-        let device_time = profile.device_time;
+        let sparse_ns = per_block.sparse_ns.saturating_mul(blocks.into());
+        let needed_ns = cells.saturating_mul(shortest.cell_ns()).saturating_add(sparse_ns);
+        let (needed, device_time) = (Span::from_ns(needed_ns), profile.device_time);
         return Err(PlanError::TooLittleTime { device_time, cells, needed });
     }
     let durations = shrink(&full, &enough_arrivals(profile, shortest, cell_ns), cell_ns);
@@ -190,7 +201,7 @@ fn few_open_loops(
     if per_block.with_jitter == 0 || open_ns > full.open_ns {
         return None;
     }
-    let block_ns = profile.device_time.ns / u64::from(blocks).max(1);
+    let block_ns = per_block.time_ns(profile, blocks) / u64::from(blocks).max(1);
     let opening_ns = per_block.with_jitter.checked_mul(full.gap_ns + open_ns)?;
     let cell_ns = block_ns.checked_sub(opening_ns)? / per_block.cells.max(1);
     let (full, shortest) = (full.closed_only(), shortest.closed_only());
@@ -204,7 +215,7 @@ fn few_open_loops(
 /// Length of an open loop that holds the arrivals that a p99 needs, with the margin of
 /// [`ARRIVALS_MARGIN_SD`].
 pub(super) fn open_ns_for_p99(profile: &Profile) -> u64 {
-    let wanted = f64::from(profile.thresholds.jitter_requests_min);
+    let wanted = f64::from(profile.thresholds.tail_requests_min);
     // Solves mean - margin * sqrt(mean) = wanted.
     let root = (ARRIVALS_MARGIN_SD + (ARRIVALS_MARGIN_SD.powi(2) + 4.0 * wanted).sqrt()) / 2.0;
     let open_s = root * root / profile.nominal_rate_per_s();
@@ -242,6 +253,7 @@ fn grow(full: &Durations, base: &Durations, spare_ns: u64, missing_ns: u64) -> D
         closed_ns: part(full.closed_ns, base.closed_ns),
         open_ns: part(full.open_ns, base.open_ns),
         gap_ns: part(full.gap_ns, base.gap_ns),
+        sparse_ns: 0,
     }
 }
 
@@ -251,6 +263,7 @@ fn durations(parts: &CellParts) -> Durations {
         closed_ns: parts.closed.ns,
         open_ns: parts.open.ns,
         gap_ns: parts.gap.ns,
+        sparse_ns: 0,
     }
 }
 
@@ -330,7 +343,7 @@ pub fn notes(plan: &Plan, profile: &Profile) -> Vec<String> {
 #[expect(clippy::cast_precision_loss, reason = "durations and counts are far below 2^53")]
 fn short_open_loops(plan: &Plan, profile: &Profile, open_ns_wanted: u64) -> String {
     let requests = plan.durations.open_ns as f64 / 1e9 * profile.nominal_rate_per_s();
-    let wanted = plan.thresholds.jitter_requests_min;
+    let wanted = plan.thresholds.tail_requests_min;
     let others_ns = plan.durations.cell_ns() - plan.durations.open_ns;
     let needed_ns = (others_ns + open_ns_wanted).saturating_mul(plan.cells.len() as u64);
     let needed = Span::from_ns(needed_ns.div_ceil(1_000_000_000).saturating_mul(1_000_000_000));
@@ -446,7 +459,13 @@ mod tests {
             (25, 120, 25, 25),
             (850, 0, 125, 850),
         ] {
-            let full = Durations { warmup_ns: 1, closed_ns: closed_ms * MS, gap_ns: 2, open_ns: 3 };
+            let full = Durations {
+                warmup_ns: 1,
+                closed_ns: closed_ms * MS,
+                gap_ns: 2,
+                open_ns: 3,
+                sparse_ns: 0,
+            };
             let found = rounded(full, period_ms * MS, min_ms * MS);
             let expected = Durations { closed_ns: expected_ms * MS, ..full };
             assert_eq!(found, expected);

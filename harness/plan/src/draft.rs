@@ -1,12 +1,12 @@
 //! A planned cell before it has its position in the order, and the settings that all cells share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_catalogue::axis::Pair;
 use gpubench_catalogue::mechanism::REFERENCE;
 use gpubench_record::plan::PlannedPair;
 use gpubench_record::{
-    Cell, CellTenant, Condition, Durations, NotPlanned, Plan, Role, Rotation, SubAxis,
+    Cell, CellTenant, Condition, Durations, NotPlanned, Plan, Role, Rotation, Sparse, SubAxis,
 };
 
 use super::block::{Purpose, derive};
@@ -33,16 +33,30 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Whether the jitter of a variant is scored from the open loop of this cell: N or S of the
-    /// victim of the jitter pair, or C of that pair with every neighbour at full dose.
+    /// Whether the tail at the offered load is scored from the open loop of this cell: N of the
+    /// victim of the pair, or C of that pair with every neighbour at full dose.
     pub(super) fn gives_jitter(&self, jitter: Option<&Pair>) -> bool {
         let Some(jitter) = jitter.filter(|_| !self.is_aggressor_alone()) else {
             return false;
         };
         match self.condition {
             Condition::N => self.contended_group && self.pair.victim == jitter.victim,
-            Condition::S => !self.no_neighbours && self.pair.victim == jitter.victim,
             Condition::C => *self.pair == *jitter && self.dose >= 1.0 && self.fewer.is_none(),
+            _ => false,
+        }
+    }
+
+    /// Whether the cell has a sparse phase for the jitter beside one of these pairs: N or N' of the
+    /// victim, or C with every neighbour at full dose.
+    fn has_sparse_phase(&self, pairs: &[&'static Pair]) -> bool {
+        if self.is_aggressor_alone() {
+            return false;
+        }
+        match self.condition {
+            Condition::N | Condition::NAgain => {
+                self.contended_group && pairs.iter().any(|pair| pair.victim == self.pair.victim)
+            }
+            Condition::C => pairs.contains(&self.pair) && self.dose >= 1.0 && self.fewer.is_none(),
             _ => false,
         }
     }
@@ -58,6 +72,18 @@ impl Draft {
         matches!(self.condition, C | N) || self.condition == S && self.no_neighbours
     }
 }
+
+/// Requests of all sparse phases of a condition: six groups of 200, and a little more, because
+/// their
+/// number varies.
+const LONE: u64 = 1_240;
+/// A turn: the default time slice of NVIDIA's driver on data-centre GPUs.
+const TURN_NS: u64 = 2_000_000;
+/// Mean pause, in turns and in native service times.
+const PAUSE_TURNS: u64 = 4;
+const PAUSE_SERVICES: u64 = 4;
+/// Longest mean latency beside a neighbour without turns that a phase is planned for.
+const LATENCY_SERVICES: u64 = 7;
 
 /// The settings that all cells of a plan share.
 pub(super) struct Layout<'a> {
@@ -80,6 +106,14 @@ pub(super) struct Layout<'a> {
     pub turn: Turn,
     /// The pair that jitter is scored from, where the profile requests jitter.
     pub jitter: Option<&'static Pair>,
+    /// Fewest blocks of the profile.
+    pub blocks_min: u32,
+    /// The pairs whose cells have a sparse phase.
+    pub sparse: &'a [&'static Pair],
+    /// The variants whose tenants take turns.
+    pub turns: &'a BTreeSet<String>,
+    /// Native service time of a request.
+    pub service_ns: u64,
     /// Whether every cell has an open loop, or only those that jitter is scored from.
     pub open_everywhere: bool,
     /// What the cells are for.
@@ -117,7 +151,35 @@ impl Layout<'_> {
             closed_only: self.purpose == Purpose::Prove
                 || draft.is_aggressor_alone()
                 || !self.open_everywhere && !draft.gives_jitter(self.jitter),
+            sparse: self.sparse_of(draft),
         }
+    }
+
+    /// The sparse phase of a cell, long enough for [`LONE`] requests in the fewest blocks; `None`
+    /// where it has none.
+    ///
+    /// Pauses are long against what a neighbour does in turns: right after its own request a victim
+    /// always meets the start of a turn. Without turns four service times keep the device mostly
+    /// the neighbour's, and a request may last seven times its native service.
+    ///
+    /// An open loop at a quarter of the native rate has `(1 - s / 4) / 4` lone requests for each
+    /// native service time beside a neighbour that makes requests `s` times as long, and this phase
+    /// `1 / (4 + s)`: 0.19 and 0.20 without an effect, 0.13 and 0.17 at twice, 0.04 and 0.14 at 3.3
+    /// times, and none and 0.13 at four times. So all jitter comes from sparse phases.
+    pub(super) fn sparse_of(&self, draft: &Draft) -> Option<Sparse> {
+        if self.purpose == Purpose::Prove || !draft.has_sparse_phase(self.sparse) {
+            return None;
+        }
+        let beside = draft.condition.has_aggressor();
+        let turns = beside && self.turns.contains(&draft.variant.variant);
+        let (pause_ns, latency_ns) = match (turns, beside) {
+            (true, _) => (PAUSE_TURNS * TURN_NS, 2 * self.service_ns + TURN_NS),
+            (false, true) => (PAUSE_SERVICES * self.service_ns, LATENCY_SERVICES * self.service_ns),
+            (false, false) => (PAUSE_SERVICES * self.service_ns, self.service_ns),
+        };
+        let lone = LONE.div_ceil(self.blocks_min.max(1).into());
+        let length_ns = (lone * (pause_ns + latency_ns)).next_multiple_of(1_000_000);
+        Some(Sparse { length_ns, pause_ns })
     }
 
     fn tenants(&self, draft: &Draft, aggressor: Option<&str>) -> Vec<CellTenant> {
@@ -162,8 +224,13 @@ pub const TENANT: &str = "victim";
 
 /// Parts of a cell. They are short, so that `doctor` is quick; the longer cells of a matrix spread
 /// less. Only the cell of [`FULL_LOAD`] has an open loop.
-const DURATIONS: Durations =
-    Durations { warmup_ns: 30_000_000, closed_ns: 150_000_000, gap_ns: 0, open_ns: 500_000_000 };
+const DURATIONS: Durations = Durations {
+    warmup_ns: 30_000_000,
+    closed_ns: 150_000_000,
+    gap_ns: 0,
+    open_ns: 500_000_000,
+    sparse_ns: 0,
+};
 /// Open load of the full load: more than the device completes, so that its queue fills. A closed
 /// loop has two requests outstanding, and the device is idle while the thread that waits for them
 /// has no core; on a busy host no sample of the clocks is then under load.
@@ -208,6 +275,7 @@ pub fn device_check(profile: &Profile) -> Plan {
         workloads: BTreeMap::new(),
         pairs: Vec::new(),
         jitter_from: SubAxis::Sm,
+        jitter_pairs: Some(Vec::new()),
         reference: REFERENCE.to_owned(),
         claimed: Vec::new(),
         claims: Vec::new(),
@@ -239,6 +307,7 @@ fn cell(victim: &str, number: u32) -> Cell {
         }],
         schedule_seed: 1,
         closed_only: victim != FULL_LOAD,
+        sparse: None,
     }
 }
 

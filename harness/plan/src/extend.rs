@@ -246,7 +246,7 @@ pub struct Detectable {
     pub source: String,
 }
 
-/// One entry for each pair, then one for jitter.
+/// One entry for each pair, then one for each that gives jitter.
 #[must_use]
 pub fn detectable(plan: &Plan, known: Option<&Spread>) -> Vec<Detectable> {
     // Reservations are counted: their interval follows from the number of requests.
@@ -271,21 +271,19 @@ pub fn detectable(plan: &Plan, known: Option<&Spread>) -> Vec<Detectable> {
             }
         })
         .collect();
-    let gives_jitter = |row: &&Detectable| row.axis.ends_with(plan.jitter_from.as_str());
     let requested = |axis: &String| axis == "all" || axis == "jitter";
-    if let Some(first) = rows.iter().find(gives_jitter).cloned()
-        && plan.axes.iter().any(requested)
-    {
+    let sparse = |row: &Detectable| {
+        let mut cells = plan.cells.iter().filter(|cell| cell.sparse.is_some());
+        cells.any(|cell| cell.aggressor.as_deref() == Some(&row.aggressor))
+    };
+    let with_jitter = rows.iter().filter(|row| plan.axes.iter().any(requested) && sparse(row));
+    let jitter = with_jitter.cloned().map(|row| {
         let (spread, source) = spread(None, None, JITTER_SPREAD_ASSUMED);
-        rows.push(Detectable {
-            axis: "jitter".to_owned(),
-            figure: "jitter",
-            smallest: mde80(spread, plan.blocks, Confidence::P95).ok(),
-            spread,
-            source,
-            ..first
-        });
-    }
+        let smallest = mde80(spread, plan.blocks, Confidence::P95).ok();
+        Detectable { axis: "jitter".to_owned(), figure: "jitter", smallest, spread, source, ..row }
+    });
+    let jitter: Vec<Detectable> = jitter.collect();
+    rows.extend(jitter);
     rows
 }
 
@@ -367,7 +365,7 @@ mod tests {
     fn a_known_spread_replaces_the_assumed_one() -> TestResult {
         let plan = crate::plan(&of_name("default")?, &host(&[0]), "ptx")?;
         let assumed = detectable(&plan, None);
-        assert_eq!(assumed.len(), plan.pairs.len() + 1);
+        assert_eq!(assumed.len(), plan.pairs.len() + 2, "jitter beside two aggressors");
         assert!(assumed.iter().all(|row| row.source == "assumed"));
         let compute = assumed.first().ok_or("no row")?;
         // (t(0.975, 9) + t(0.8, 9)) / sqrt(10) * 0.02 = 0.0199 on the log scale.

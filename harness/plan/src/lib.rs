@@ -14,7 +14,7 @@ pub mod profile;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use block::{Group, Pairs, Purpose, in_order};
 use budget::{Fit, PerBlock};
@@ -54,17 +54,28 @@ pub fn plan(
     let pairs = block::selected(profile)
         .ok_or_else(|| PlanError::NoPair { axes: requested_axes(profile) })?;
     let groups = Group::sort(&runnable);
-    let layout = layout(profile, &pairs);
-    let drafts = groups.iter().flat_map(|group| group.cells(&layout));
-    let per_block = PerBlock::of(drafts, layout.jitter);
-    if per_block.cells == 0 {
-        return Err(nothing_to_run(&skips));
-    }
-    let alone = groups.iter().map(|group| group.aggressors_alone(&layout).len()).sum();
-    let per_block = per_block.with_alone(alone, profile.blocks.min);
-    let Fit { blocks, durations, open_everywhere } = match pairs.purpose {
-        Purpose::Score => budget::fit(profile, per_block)?,
-        Purpose::Prove => budget::one_block(profile),
+    let turns = runnable.iter().filter(|one| one.properties.takes_turns());
+    let turns = turns.map(|one| one.variant.variant.clone()).collect();
+    let sparse = jitter_pairs(profile, &pairs.pairs);
+    let mut layout = layout(profile, &pairs, &sparse, &turns);
+    // As many pairs have sparse phases as the time allows, the first ones of the profile.
+    let Fit { blocks, durations, open_everywhere } = loop {
+        let drafts = groups.iter().flat_map(|group| group.cells(&layout));
+        let per_block = PerBlock::of(drafts, &layout);
+        if per_block.cells == 0 {
+            return Err(nothing_to_run(&skips));
+        }
+        let alone = groups.iter().map(|group| group.aggressors_alone(&layout).len()).sum();
+        let per_block = per_block.with_alone(alone, profile.blocks.min);
+        let fit = match pairs.purpose {
+            Purpose::Score => budget::fit(profile, per_block),
+            Purpose::Prove => Ok(budget::one_block(profile)),
+        };
+        match (fit, layout.sparse) {
+            (Ok(fit), _) => break fit,
+            (Err(_), [fewer @ .., _]) => layout.sparse = fewer,
+            (Err(error), []) => return Err(error),
+        }
     };
     let durations = budget::whole_periods(durations, &runnable, profile.cell_min.closed.ns);
     let layout = Layout { blocks, open_everywhere, ..layout };
@@ -99,6 +110,15 @@ pub fn plan(
         workloads: facts::of_workloads(layout.pairs, layout.neighbours),
         pairs: facts::of_pairs(layout.pairs),
         jitter_from: JITTER_SUB_AXIS,
+        jitter_pairs: Some(
+            layout
+                .sparse
+                .iter()
+                .map(|pair| pair.sub_axis)
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
+        ),
         reference: REFERENCE.to_owned(),
         claimed: ledger.words(&names(&requested, &skips)),
         claims: ledger.claims,
@@ -118,7 +138,12 @@ fn soak(profile: &Profile, purpose: Purpose) -> Option<SoakPlan> {
 }
 
 /// What all cells share, before the number of blocks is known.
-fn layout<'a>(profile: &'a Profile, selected: &'a Pairs) -> Layout<'a> {
+fn layout<'a>(
+    profile: &'a Profile,
+    selected: &'a Pairs,
+    sparse: &'a [&'static Pair],
+    turns: &'a BTreeSet<String>,
+) -> Layout<'a> {
     Layout {
         seed: profile.seed,
         blocks: 0,
@@ -130,6 +155,10 @@ fn layout<'a>(profile: &'a Profile, selected: &'a Pairs) -> Layout<'a> {
         doses: &profile.doses,
         turn: Turn::of(profile),
         jitter: jitter_pair(profile, &selected.pairs),
+        blocks_min: profile.blocks.min,
+        sparse,
+        turns,
+        service_ns: profile.service.ns,
         open_everywhere: true,
         purpose: selected.purpose,
         aggressors_alone: profile.decides
@@ -168,14 +197,42 @@ fn names<'a>(requested: &[&'a Capability], skips: &'a [Skip]) -> Vec<&'a str> {
     requested.chain(skips.iter().map(|skip| skip.name.as_str())).collect()
 }
 
-/// The pair that jitter is scored from; `None` where the profile does not request the jitter axis.
+/// The pair whose open loops give the tail at the offered load; `None` where the profile does not
+/// request the jitter axis.
 fn jitter_pair(profile: &Profile, pairs: &[&'static Pair]) -> Option<&'static Pair> {
-    let requested = match &profile.axes {
+    let mut pairs = pairs.iter().copied().filter(|_| requests_jitter(profile));
+    pairs.find(|pair| pair.sub_axis == JITTER_SUB_AXIS)
+}
+
+/// The pairs that give service jitter, in the order of the profile. A user's victim follows a
+/// schedule of its own, and has no sparse phase.
+fn jitter_pairs(profile: &Profile, pairs: &[&'static Pair]) -> Vec<&'static Pair> {
+    if !requests_jitter(profile) || profile.user_victim.victim().is_some() {
+        return Vec::new();
+    }
+    let axis_of = |pair: &Pair| pair.sub_axis.axis();
+    match &profile.jitter_pairs {
+        Wanted::All => {
+            let has_latency =
+                |pair: &&Pair| matches!(axis_of(pair), Axis::Compute | Axis::Bandwidth);
+            pairs.iter().copied().filter(has_latency).collect()
+        }
+        Wanted::Names(names) => {
+            let is = |pair: &Pair, wanted: &String| {
+                wanted.split_once('/') == Some((axis_of(pair).as_str(), pair.sub_axis.as_str()))
+            };
+            // The usual pair of each.
+            let of = |wanted| pairs.iter().copied().find(|pair| is(pair, wanted));
+            names.iter().filter_map(of).collect()
+        }
+    }
+}
+
+fn requests_jitter(profile: &Profile) -> bool {
+    match &profile.axes {
         Wanted::All => true,
         Wanted::Names(names) => names.iter().any(|name| name == Axis::Jitter.as_str()),
-    };
-    let mut pairs = pairs.iter().copied().filter(|_| requested);
-    pairs.find(|pair| pair.sub_axis == JITTER_SUB_AXIS)
+    }
 }
 
 fn requested_axes(profile: &Profile) -> Vec<String> {

@@ -198,10 +198,8 @@ fn too_little_time_names_the_smallest_sufficient_time() -> TestResult {
     };
     assert_eq!((cells, needed), (176, Span::from_ms(176 * 345)));
     let enough = plan(&Profile { device_time: needed, ..short.clone() }, &host(&[0]), "ptx")?;
-    // Aggressors alone have no open loop.
-    let alone = enough.cells.iter().filter(|cell| is_alone(&enough, cell)).count() as u64;
-    let open_ns = enough.durations.gap_ns + enough.durations.open_ns;
-    assert_eq!(enough.device_time_ns() + alone * open_ns, needed.ns);
+    assert!(enough.device_time_ns() <= needed.ns);
+    assert!(enough.cells.iter().all(|cell| cell.sparse.is_none()), "they are the first to go");
     let less = Profile { device_time: Span::from_ns(needed.ns - 1), ..short };
     assert!(plan(&less, &host(&[0]), "ptx").is_err());
     Ok(())
@@ -308,8 +306,8 @@ fn short_of_time_only_cells_that_give_jitter_have_open_loops() -> TestResult {
         assert_eq!(notes(&plan, &profile), Vec::<String>::new(), "{under_test}");
         assert!(plan.device_time_ns() <= profile.device_time.ns, "{under_test}");
         for cell in of_victims().filter(|_| short) {
-            let gives_jitter = cell.victim == "compute"
-                && matches!(cell.condition, Condition::N | Condition::S | Condition::C);
+            let gives_jitter =
+                cell.victim == "compute" && matches!(cell.condition, Condition::N | Condition::C);
             assert_eq!(cell.closed_only, !gives_jitter, "{}", cell.id);
             assert!(plan.durations_of(cell).closed_ns >= profile.cell_min.closed.ns);
         }
@@ -327,11 +325,11 @@ fn short_of_time_only_cells_that_give_jitter_have_open_loops() -> TestResult {
 
 #[test]
 fn open_loops_are_shortened_last_while_they_give_a_p99() -> TestResult {
-    let profile = Profile { device_time: Span::from_s(440), ..of_name("default")? };
+    let profile = Profile { device_time: Span::from_s(300), ..of_name("default")? };
     let plan = plan(&profile, &host(&[0]), "ptx")?;
     assert!(plan.durations.open_ns >= 1_766_000_000, "{:?}", plan.durations);
     assert!(plan.durations.closed_ns < profile.cell.closed.ns);
-    assert!(plan.device_time_ns() <= 440_000_000_000);
+    assert!(plan.device_time_ns() <= 300_000_000_000);
     Ok(())
 }
 
@@ -346,12 +344,12 @@ fn spare_blocks_are_planned_where_they_cost_no_p99() -> TestResult {
         assert!(plan.device_time_ns() <= profile.device_time.ns);
         blocks.push(plan.blocks);
     }
-    assert_eq!(blocks[..2], [10, 10], "there is time for shorter cells");
+    assert_eq!(blocks[..2], [10, 9], "there is time for shorter cells");
     assert!(blocks[2] >= 8, "{blocks:?}");
     // With a wide range, two spare blocks are the limit.
     let wide = Profile {
         blocks: Blocks { min: 8, max: 100, top_up: false, half_width: 0.0 },
-        device_time: Span::from_s(90),
+        device_time: Span::from_s(150),
         ..profile
     };
     assert_eq!(plan(&wide, &host(&[0]), "ptx")?.blocks, 10);

@@ -23,6 +23,11 @@ pub struct CellResult {
     #[serde(rename = "rates")]
     #[schemars(with = "BTreeMap<String, f64>")]
     pub figures: CellFigures,
+    /// Latencies of the victim's requests that found no other of its own outstanding, from issue to
+    /// completion, in order of issue: those of the sparse phase, or of the open loop where the cell
+    /// has none. Absent without such requests, and in formats before 2.4.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lone_ns: Vec<u64>,
     /// Requests of the victim behind the figures: closed, open; where a refusal is an answer, also
     /// all requests and the honoured ones.
     pub requests: BTreeMap<String, u64>,

@@ -218,6 +218,9 @@ pub enum LoadSpec {
     Victim {
         /// End of the warm-up, which runs closed.
         warmup_end_ns: u64,
+        /// The sparse phase, which begins at the end of the closed loop.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sparse: Option<Sparse>,
         /// End of the closed loop, which begins at the end of the warm-up.
         closed_end_ns: u64,
         /// Start of the open loop; arrivals are offsets from here.
@@ -250,6 +253,17 @@ pub enum LoadSpec {
         /// When the cell ends.
         end_ns: u64,
     },
+}
+
+/// A phase of single requests: one outstanding, and after each a pause of random, exponential
+/// length. Each request finds its own queue empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Sparse {
+    /// Length of the phase.
+    pub length_ns: u64,
+    /// Mean pause. Where tenants take turns it lasts several of them: a victim that comes back soon
+    /// after its last request meets its neighbour always in the same part of a turn.
+    pub pause_ns: u64,
 }
 
 impl LoadSpec {

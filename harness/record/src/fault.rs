@@ -304,10 +304,6 @@ pub struct FaultTally {
     /// Share of contained trials with its two-sided Clopper-Pearson interval of 95 %; absent
     /// without trials.
     pub survival: Option<Estimate>,
-    /// The one-sided lower bound of that share with 95 %, on which the level rests. Absent without
-    /// trials, and in format 1.0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_least: Option<f64>,
     /// Number of further contained trials that would show L2; absent where a trial was not
     /// contained.
     pub more_for_l2: Option<u32>,

@@ -212,6 +212,9 @@ pub enum Ends {
     Range,
     /// The true value is at least `lo`; the upper end is unknown. `at_least` in JSON.
     AtLeast,
+    /// The true value is at most `hi`, the limit of detection, and nothing more is known of it: the
+    /// victim starved. The value is null in JSON, sorts as 0 and is compared with nothing.
+    AtMost,
 }
 
 impl Ends {
@@ -222,15 +225,17 @@ impl Ends {
             Self::Interval => "interval",
             Self::Range => "range",
             Self::AtLeast => "at least",
+            Self::AtMost => "at most",
         }
     }
 }
 
-/// A figure as JSON: with `lo` and `hi`, or `range`, or `at_least`.
+/// A figure as JSON: with `lo` and `hi`, or `range`, or `at_least`, or `hi` alone and no value.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Estimate")]
 struct Json {
-    value: f64,
+    /// Null for a bound.
+    value: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lo: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -247,20 +252,27 @@ struct Json {
 
 /// A figure without its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a figure has lo and hi, or range, or at_least; found none or several of them")]
+#[error(
+    "a figure has a value with lo and hi, or range, or at_least, or no value and hi; found none or \
+     several of them"
+)]
 pub struct NoEnds;
 
 impl TryFrom<Json> for Estimate {
     type Error = NoEnds;
 
     fn try_from(json: Json) -> Result<Self, NoEnds> {
-        let (ends, [lo, hi]) = match (json.lo.zip(json.hi), json.range, json.at_least) {
-            (Some((lo, hi)), None, None) => (Ends::Interval, [lo, hi]),
-            (None, Some(range), None) => (Ends::Range, range),
-            (None, None, Some(lo)) => (Ends::AtLeast, [lo, f64::INFINITY]),
+        let (lo, hi, range, at_least) = (json.lo, json.hi, json.range, json.at_least);
+        let (value, ends, [lo, hi]) = match (json.value, lo, hi, range, at_least) {
+            (Some(value), Some(lo), Some(hi), None, None) => (value, Ends::Interval, [lo, hi]),
+            (Some(value), None, None, Some(range), None) => (value, Ends::Range, range),
+            (Some(value), None, None, None, Some(lo)) => {
+                (value, Ends::AtLeast, [lo, f64::INFINITY])
+            }
+            (None, None, Some(hi), None, None) => (0.0, Ends::AtMost, [0.0, hi]),
             _ => return Err(NoEnds),
         };
-        Ok(Self { value: json.value, lo, hi, ends, parts: json.parts, n: json.n, unit: json.unit })
+        Ok(Self { value, lo, hi, ends, parts: json.parts, n: json.n, unit: json.unit })
     }
 }
 
@@ -268,9 +280,9 @@ impl From<Estimate> for Json {
     fn from(estimate: Estimate) -> Self {
         let Estimate { lo, hi, ends, .. } = estimate;
         Self {
-            value: estimate.value,
+            value: (ends != Ends::AtMost).then_some(estimate.value),
             lo: (ends == Ends::Interval).then_some(lo),
-            hi: (ends == Ends::Interval).then_some(hi),
+            hi: matches!(ends, Ends::Interval | Ends::AtMost).then_some(hi),
             range: (ends == Ends::Range).then_some([lo, hi]),
             at_least: (ends == Ends::AtLeast).then_some(lo),
             parts: estimate.parts,
@@ -426,7 +438,12 @@ mod tests {
             assert_eq!(text, format!(r#"{{"value":2.0,{keys},"n":3,"unit":"ratio"}}"#));
             assert_eq!(serde_json::from_str::<Estimate>(&text)?, estimate);
         }
+        let bound = r#"{"value":null,"hi":0.005,"n":3,"unit":"ratio"}"#;
+        let estimate: Estimate = serde_json::from_str(bound)?;
+        assert_eq!((estimate.value, estimate.ends), (0.0, Ends::AtMost));
+        assert_eq!(serde_json::to_string(&estimate)?, bound);
         for text in [
+            r#"{"value":null,"lo":0.0,"hi":1.0,"n":3,"unit":"ratio"}"#,
             r#"{"value":2.0,"n":3,"unit":"ratio"}"#,
             r#"{"value":2.0,"lo":1.0,"n":3,"unit":"ratio"}"#,
             r#"{"value":2.0,"lo":1.0,"hi":3.0,"range":[1.0,3.0],"n":3,"unit":"ratio"}"#,

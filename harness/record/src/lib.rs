@@ -25,6 +25,7 @@ pub mod provenance;
 pub mod run;
 pub mod sample;
 pub mod telemetry;
+pub mod thresholds;
 pub mod user_victim;
 pub mod version;
 pub mod wire;
@@ -40,7 +41,7 @@ pub use cell::{
 pub use cell::{CellSpan, EccSpan, Surroundings, Unobserved};
 pub use cell::{CpuGaps, Gaps, LONG_GAP_NS, LongGaps, PhaseGaps};
 pub use claim::{Claim, ClaimFigure, ClaimRow, ClaimedWord, Comparison, Quantity, Verdict};
-pub use condition::{Axis, Condition, Role, SubAxis};
+pub use condition::{Axis, Condition, Role, Sparse, SubAxis};
 pub use condition::{Bursts, LoadSpec, WorkloadSpec};
 pub use event::RunEvent;
 pub use excerpt::{
@@ -66,7 +67,8 @@ pub use matrix::{OperatorRow, TenantTime};
 pub use matrix::{ServiceRow, TenantLimit};
 pub use mechanism::{MechanismProperties, MechanismRow, Sharing, SmNumbers, TenantForm};
 pub use mechanism::{Proof, ProofTime, RequiredProof};
-pub use plan::{Cell, CellTenant, Durations, Plan, PlannedPair, Skip, Thresholds, WorkloadFacts};
+pub use plan::WorkloadFacts;
+pub use plan::{Cell, CellTenant, Durations, Plan, PlannedPair, Skip};
 pub use plan::{NotPlanned, Rotation};
 pub use plan::{TopUp, TopUpDecision, TopUpReason, TopUpRow};
 pub use probe::{
@@ -80,6 +82,7 @@ pub use sample::{Phase, SampleRow, SampleStatus};
 pub use telemetry::EccCounts;
 pub use telemetry::TelemetryRow;
 pub use telemetry::XidLine;
+pub use thresholds::Thresholds;
 pub use version::{FIRST_VERSION, FORMAT_VERSION, FormatVersion};
 pub use wire::{FromTenant, ToTenant};
 pub use wire::{RefusalKind, Verification};

@@ -55,8 +55,13 @@ pub struct MatrixRow {
     pub effectiveness: Option<Estimate>,
     /// 1 is unaffected, 0 is as unprotected.
     pub isolation_index: Option<Estimate>,
-    /// Tail growth beside the aggressor, in native medians.
+    /// Service jitter in native medians: the spread of single requests beside the aggressor beyond
+    /// what a uniform slowdown makes of the native one.
     pub jitter: Option<Estimate>,
+    /// Growth of the latency tail at the offered load, in native medians. It holds the queue of the
+    /// load as well, and decides no level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail_at_load: Option<Estimate>,
     /// Share of unharmed victims; on the memory axis, share of trials with the promised result or
     /// of honoured requests. `n` counts victims, trials or requests.
     pub survival: Option<Estimate>,
@@ -126,13 +131,14 @@ impl MatrixRow {
     }
 
     /// The names of its figures, as in JSON and CSV.
-    pub const FIGURES: [&'static str; 8] = [
+    pub const FIGURES: [&'static str; 9] = [
         "retention",
         "guarantee",
         "efficiency",
         "effectiveness",
         "isolation_index",
         "jitter",
+        "tail_at_load",
         "survival",
         "overshoot",
     ];
@@ -147,6 +153,7 @@ impl MatrixRow {
             &self.effectiveness,
             &self.isolation_index,
             &self.jitter,
+            &self.tail_at_load,
             &self.survival,
             &self.overshoot,
         ]

@@ -81,6 +81,12 @@ impl MechanismProperties {
         matches!(self.sharing, Sharing::OneTenant)
     }
 
+    /// Whether its tenants take turns on the device.
+    #[must_use]
+    pub const fn takes_turns(&self) -> bool {
+        matches!(self.sharing, Sharing::InTime)
+    }
+
     /// Whether its tenants are threads of one process.
     #[must_use]
     pub const fn has_threads(&self) -> bool {

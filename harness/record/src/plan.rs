@@ -12,9 +12,10 @@ use super::condition::Bursts;
 use super::matrix::Margins;
 use super::mechanism::RequiredProof;
 use crate::claim::{Claim, ClaimedWord};
-use crate::condition::{Condition, Role, SubAxis};
+use crate::condition::{Condition, Role, Sparse, SubAxis};
 use crate::fault::FaultTrial;
 use crate::mechanism::MechanismProperties;
+use crate::thresholds::Thresholds;
 use crate::user_victim::UserVictim;
 
 /// The plan of a run: the profile applied to this host.
@@ -97,9 +98,13 @@ pub struct Plan {
     /// its default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PlannedPair>,
-    /// The sub-axis whose open loops give the rows of the jitter axis.
+    /// The sub-axis whose open loops give the tail at the offered load.
     #[serde(default = "jitter_from")]
     pub jitter_from: SubAxis,
+    /// The sub-axes whose pairs give service jitter. Absent in formats before 2.4, where it is that
+    /// of the open loops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_pairs: Option<Vec<SubAxis>>,
     /// What published overviews claim of the planned mechanisms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claimed: Vec<ClaimedWord>,
@@ -141,10 +146,24 @@ impl Plan {
         lengths_ns.fold(0, u64::saturating_add)
     }
 
+    /// Whether the pairs of this sub-axis give service jitter. Where none does, the pair of the
+    /// open loops has a row that says so.
+    #[must_use]
+    pub fn has_jitter_of(&self, sub_axis: SubAxis) -> bool {
+        let pairs = self.jitter_pairs.as_ref().filter(|pairs| !pairs.is_empty());
+        pairs.map_or(sub_axis == self.jitter_from, |pairs| pairs.contains(&sub_axis))
+    }
+
     /// Length of the phases of one cell.
     #[must_use]
     pub const fn durations_of(&self, cell: &Cell) -> Durations {
-        if cell.closed_only { self.durations.closed_only() } else { self.durations }
+        let mut durations =
+            if cell.closed_only { self.durations.closed_only() } else { self.durations };
+        durations.sparse_ns = match cell.sparse {
+            Some(sparse) => sparse.length_ns,
+            None => 0,
+        };
+        durations
     }
 }
 
@@ -211,62 +230,27 @@ pub struct Durations {
     pub open_ns: u64,
     /// Pause before the open loop, in which outstanding work drains.
     pub gap_ns: u64,
+    /// The sparse phase, between the closed loop and the pause: that of the cell, so 0 in a plan.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sparse_ns: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 impl Durations {
     /// Length of a whole cell.
     #[must_use]
     pub const fn cell_ns(&self) -> u64 {
-        self.warmup_ns + self.closed_ns + self.gap_ns + self.open_ns
+        self.warmup_ns + self.closed_ns + self.sparse_ns + self.gap_ns + self.open_ns
     }
 
     /// The same without the open loop and the pause before it.
     #[must_use]
     pub const fn closed_only(self) -> Self {
         Self { open_ns: 0, gap_ns: 0, ..self }
-    }
-}
-
-/// The thresholds of `scoring-v3`. Conventions, versioned with the profile; not findings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Thresholds {
-    /// Lower bound of retention for L3.
-    pub retention_l3: f64,
-    /// Lower bound of retention for L2.
-    pub retention_l2: f64,
-    /// Lower bound of the guarantee for L3; below it isolation is bought with capacity.
-    pub guarantee_l3: f64,
-    /// Bound of the isolation index between L0 and L1.
-    pub index_l1: f64,
-    /// Upper bound of jitter, in native medians, for `Negligible`.
-    pub jitter_negligible: f64,
-    /// Upper bound of jitter, in native medians, for `Low-Medium`.
-    pub jitter_low_medium: f64,
-    /// Upper bound that the unprotected rate ratio must not exceed, or the aggressor is too weak.
-    pub effectiveness_max: f64,
-    /// Least share of a closed-loop window in which both tenants must have work outstanding.
-    pub overlap_min: f64,
-    /// Drift of the native rate from the first block to the last, and of N' from N, that a row
-    /// mentions, as a log ratio.
-    pub drift_max: f64,
-    /// Fewest open-loop requests in a block for a p99.
-    pub jitter_requests_min: u32,
-}
-
-impl Default for Thresholds {
-    fn default() -> Self {
-        Self {
-            retention_l3: 0.95,
-            retention_l2: 0.80,
-            guarantee_l3: 0.80,
-            index_l1: 0.2,
-            jitter_negligible: 0.10,
-            jitter_low_medium: 1.0,
-            effectiveness_max: 0.90,
-            overlap_min: 0.95,
-            drift_max: 0.05,
-            jitter_requests_min: 368,
-        }
     }
 }
 
@@ -301,6 +285,9 @@ pub struct Cell {
     /// It has no open loop, because no score uses this cell's open loop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub closed_only: bool,
+    /// Its sparse phase, from which service jitter is measured; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<Sparse>,
 }
 
 /// One tenant of a cell.

@@ -36,6 +36,8 @@ pub enum Phase {
     Open = 2,
     /// After the measurement, while outstanding work ends.
     Drain = 3,
+    /// Single requests with random pauses.
+    Sparse = 4,
 }
 
 impl Phase {
@@ -47,6 +49,7 @@ impl Phase {
             1 => Some(Self::Closed),
             2 => Some(Self::Open),
             3 => Some(Self::Drain),
+            4 => Some(Self::Sparse),
             _ => None,
         }
     }

@@ -18,7 +18,14 @@ use serde::{Deserialize, Serialize};
 ///   in place of `lo` and `hi`. A row lists the blocks that it leaves out. A calibration has its
 ///   `basis` and `binding`, and its hash covers what victims do. Many keys have new names: `serde`
 ///   aliases in the types of the record.
-pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 3 };
+/// - 2.4: a cell may have a sparse phase, whose samples have the phase `sparse`, and a result the
+///   latencies of its lone requests; a plan has the sub-axes of its jitter. A figure may be a bound
+///   without a value. Thresholds have new names and values (`scoring-v4`). Findings about memory
+///   count releases and mappings.
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 4 };
+
+/// The oldest format of the same major version that is read.
+const OLDEST_VERSION: FormatVersion = FormatVersion { major: 2, minor: 3 };
 
 /// The format of the first published records. It is read beside [`FORMAT_VERSION`]; no record of
 /// the versions between them was published.
@@ -46,8 +53,8 @@ impl fmt::Display for FormatVersion {
 #[error(
     "record format {found} cannot be read by this gpubench, which reads {}{}.x from {} on",
     if *reads_first { "1.0 and " } else { "" },
-    FORMAT_VERSION.major,
-    FORMAT_VERSION
+    OLDEST_VERSION.major,
+    OLDEST_VERSION
 )]
 pub struct UnreadableVersion {
     /// The version in the record.
@@ -60,8 +67,7 @@ impl FormatVersion {
     /// Whether a `record.json` of the format is read.
     ///
     /// # Errors
-    /// When it is neither [`FIRST_VERSION`] nor [`FORMAT_VERSION`] or a later one of the same major
-    /// version.
+    /// When it is neither [`FIRST_VERSION`] nor 2.3 or a later one of the same major version.
     pub fn check_readable(self) -> Result<(), UnreadableVersion> {
         let unreadable = |error| UnreadableVersion { reads_first: true, ..error };
         if self == FIRST_VERSION { Ok(()) } else { self.check_current().map_err(unreadable) }
@@ -70,9 +76,9 @@ impl FormatVersion {
     /// Whether the events of a run of the format are read.
     ///
     /// # Errors
-    /// When it is neither [`FORMAT_VERSION`] nor a later one of the same major version.
+    /// When it is neither 2.3 nor a later one of the same major version.
     pub fn check_current(self) -> Result<(), UnreadableVersion> {
-        if self.major == FORMAT_VERSION.major && self.minor >= FORMAT_VERSION.minor {
+        if self.major == OLDEST_VERSION.major && self.minor >= OLDEST_VERSION.minor {
             Ok(())
         } else {
             Err(UnreadableVersion { found: self, reads_first: false })

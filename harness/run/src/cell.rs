@@ -162,7 +162,7 @@ async fn prepare(
         let message = ToTenant::Prepare {
             id: cell.id.clone(),
             workload: entry.map(|entry| entry.spec.clone()),
-            capacity_rows: capacity(&setup.plan, &load, rate),
+            capacity_rows: capacity(&setup.plan, cell, &load, rate),
             load,
             log: log.display().to_string(),
             cpu: cores.issuer(slot),
@@ -302,6 +302,7 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
         Role::Peer => LoadSpec::Victim {
             warmup_end_ns: 0,
             closed_end_ns: 0,
+            sparse: None,
             open_start_ns: 0,
             open_end_ns: neighbours_end_ns,
             rate_per_s,
@@ -314,7 +315,8 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
             LoadSpec::Victim {
                 warmup_end_ns: durations.warmup_ns,
                 closed_end_ns,
-                open_start_ns: closed_end_ns + durations.gap_ns,
+                sparse: cell.sparse,
+                open_start_ns: closed_end_ns + durations.sparse_ns + durations.gap_ns,
                 open_end_ns: end_ns,
                 rate_per_s,
                 bursts: plan.bursts,
@@ -326,11 +328,12 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
 }
 
 /// Rows of a tenant's log in a cell.
-pub fn capacity(plan: &Plan, load: &LoadSpec, rate_per_s: f64) -> u64 {
+pub fn capacity(plan: &Plan, cell: &Cell, load: &LoadSpec, rate_per_s: f64) -> u64 {
     if matches!(load, LoadSpec::Idle { .. }) {
         return 1;
     }
-    rows(rate_per_s, plan.durations.cell_ns())
+    let sparse_ns = plan.durations_of(cell).sparse_ns;
+    rows(rate_per_s, plan.durations.cell_ns() + sparse_ns)
 }
 
 // Proofs that a mechanism was in force in a cell.

@@ -48,7 +48,7 @@ pub struct AfterCellsFlags {
     no_faults: bool,
     /// Trials of each fault under each mechanism [default: that of the profile; 1 without --faults]
     ///
-    /// 14 contained trials without a failure are evidence for L2, 59 for L3. Trials of several
+    /// 17 contained trials without a failure are evidence for L2, 72 for L3. Trials of several
     /// records of one device and driver add up: `gpubench report NIGHT1 NIGHT2...`.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, TRIALS_MAX.into()))]
     fault_trials: Option<u32>,

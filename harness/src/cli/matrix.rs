@@ -24,7 +24,7 @@ use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
 use crate::verbs::signing::SigningKey;
 use crate::verbs::{
     Concluded, DeviceSession, MatrixRequest, MatrixSetup, conclude, host_facts, matrix_setup,
-    provenance, report_options, resume, resumed_setup, run_folder, verdict,
+    provenance, report_options, resume, resumed_setup, run_folder, shown, verdict,
 };
 
 /// When a mechanism ends the run with exit code 3 or 4.
@@ -96,7 +96,7 @@ pub struct Args {
     sign_key: Option<PathBuf>,
     /// End with exit code 10 if any row is inconclusive
     ///
-    /// The row of a harmless fault is inconclusive below 14 trials (--fault-trials, --no-faults).
+    /// The row of a harmless fault is inconclusive below 17 trials (--fault-trials, --no-faults).
     #[arg(long)]
     strict: bool,
     /// Print every table, not only the matrix on one screen
@@ -222,7 +222,7 @@ fn present(
         if let Some(format) = format::find(name) {
             let options =
                 RenderOptions { look: ui.look(), ..report_options(opened, format, view, &[]) };
-            format.render(&opened.run, &options, &mut text).map_err(|error| {
+            format.render(&shown(&opened.run), &options, &mut text).map_err(|error| {
                 ExpectedError::Internal { what: format!("{name} report: {error}") }
             })?;
         }

@@ -139,7 +139,7 @@ fn summary(plan: &Plan) -> Vec<String> {
     let where_open = if open == cells {
         String::new()
     } else {
-        format!(" (only in the {open} cells for jitter)")
+        format!(" (only in the {open} cells for tails)")
     };
     let mut lines = vec![format!(
         "profile {} ({}), seed {}, {} tenants",
@@ -163,8 +163,28 @@ fn summary(plan: &Plan) -> Vec<String> {
         span(d.open_ns),
     ));
     lines.push(format!("device time {}", in_minutes(plan.device_time_ns())));
+    lines.extend(sparse_phases(plan));
     lines.extend(plan.rotation.as_ref().map(|rotation| format!("rotation: {rotation}")));
     lines
+}
+
+/// What the sparse phases take of the device time, by mechanism.
+fn sparse_phases(plan: &Plan) -> Option<String> {
+    let mut by_mechanism: Vec<(&str, u64)> = Vec::new();
+    for cell in &plan.cells {
+        let length_ns = cell.sparse.map_or(0, |sparse| sparse.length_ns);
+        match by_mechanism.iter_mut().find(|(name, _)| *name == cell.mechanism) {
+            Some((_, sum_ns)) => *sum_ns += length_ns,
+            None => by_mechanism.push((&cell.mechanism, length_ns)),
+        }
+    }
+    by_mechanism.retain(|(_, sum_ns)| *sum_ns > 0);
+    let total_ns: u64 = by_mechanism.iter().map(|(_, sum_ns)| sum_ns).sum();
+    let parts = by_mechanism.iter().map(|(name, ns)| format!("{name} {}", in_minutes(*ns)));
+    let parts: Vec<String> = parts.collect();
+    (total_ns > 0).then(|| {
+        format!("of it sparse phases, for jitter {}: {}", in_minutes(total_ns), parts.join(", "))
+    })
 }
 
 /// Minutes and seconds, rounded up.

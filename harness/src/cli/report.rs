@@ -13,7 +13,9 @@ use super::common::{OutputFlag, exit_codes_help};
 use super::comparing::{of_records, say_warnings};
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::verbs::{Repair, newest, open_scored, report_options, signing, verdict, verified};
+use crate::verbs::{
+    Repair, newest, open_scored, report_options, shown, signing, verdict, verified,
+};
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -31,7 +33,7 @@ pub struct Args {
     /// Folder of the record (--out of the run); of several, the newest is rendered
     ///
     /// With several records, the fault rows count the trials of all records of the same device and
-    /// driver. With 14 contained trials a night, the first night is evidence for L2 and the fifth
+    /// driver. With 17 contained trials a night, the first night is evidence for L2 and the fifth
     /// for L3. Virtual trials are pooled only with virtual ones of the same machine file and
     /// another seed.
     #[arg(required = true, value_name = "RECORD")]
@@ -133,7 +135,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     };
     let mut text = Vec::new();
     format
-        .render(&opened.run, &options, &mut text)
+        .render(&shown(&opened.run), &options, &mut text)
         .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
     args.output.write(&text, ui)?;
     Ok(of_records(ExitCode::Done, say_warnings(&opened, ui)))

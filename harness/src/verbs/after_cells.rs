@@ -160,20 +160,13 @@ fn decide(
 ) -> Result<Option<(TopUp, Vec<Cell>)>, JudgeError> {
     let run = judged(&Record::open(out)?)?.run;
     let Look { matrix, straddling } = look_at(&run)?;
-    let rows = wanted(&run.plan, &matrix, &straddling, half_width);
+    let rows = wanted(&matrix, &straddling, half_width);
     let left_ns = device_time_ns.saturating_sub(run.plan.device_time_ns());
     Ok((!rows.is_empty()).then(|| extend(&run.plan, left_ns, rows)))
 }
 
 /// The rows that ask for more blocks.
-fn wanted(
-    plan: &Plan,
-    matrix: &[MatrixRow],
-    straddling: &[Straddling],
-    half_width: f64,
-) -> Vec<MoreBlocks> {
-    let mut pairs = plan.pairs.iter();
-    let jitter = pairs.find(|pair| pair.sub_axis == plan.jitter_from);
+fn wanted(matrix: &[MatrixRow], straddling: &[Straddling], half_width: f64) -> Vec<MoreBlocks> {
     let more = |(place, row): (usize, &MatrixRow)| {
         let deciding = row.retention.as_ref().or(row.jitter.as_ref())?;
         let open = straddling.iter().find(|open| open.row == place);
@@ -185,16 +178,14 @@ fn wanted(
             }
             _ => return None,
         };
-        let of_jitter = jitter.filter(|_| row.retention.is_none());
-        let victim = of_jitter.map(|pair| &pair.victim).or(row.victim.as_ref());
-        let aggressor = of_jitter.map(|pair| &pair.aggressor).or(row.aggressor.as_ref());
         Some(MoreBlocks {
             variant: row.variant.clone(),
             axis: row.axis.clone(),
-            victim: victim?.clone(),
-            aggressor: aggressor?.clone(),
+            victim: row.victim.clone()?,
+            aggressor: row.aggressor.clone()?,
             reason,
-            blocks: deciding.n,
+            // Jitter has groups of blocks.
+            blocks: open.map_or(deciding.n, |open| open.blocks),
             wanted,
         })
     };
@@ -250,13 +241,13 @@ mod tests {
         for (axes, flags, is_virtual, probes, faults) in [
             ("", &unset, true, &MEMORY[..], Some((1, all))),
             ("", &unset, false, &MEMORY, None),
-            ("", &on, false, &MEMORY, Some((14, all))),
+            ("", &on, false, &MEMORY, Some((17, all))),
             ("", &off, true, &MEMORY, None),
             ("axes = [\"memory\"]", &unset, true, &MEMORY, None),
             ("axes = [\"memory/cap\"]", &unset, true, &["cap"], None),
             ("axes = [\"fault\"]", &unset, true, &[], Some((1, all))),
             ("axes = [\"compute\"]", &unset, true, &[], None),
-            ("axes = [\"compute\"]", &on, true, &[], Some((14, all))),
+            ("axes = [\"compute\"]", &on, true, &[], Some((17, all))),
             ("axes = [\"fault/sm\"]", &unset, true, &[], Some((1, 1))),
         ] {
             let found = after(axes, flags, is_virtual);

@@ -193,8 +193,8 @@ fn axes(run: &RunRecord) -> Vec<String> {
     };
     let paired = axis::CATALOGUE.iter().filter(|entry| paired(entry));
     let has = |axis: Axis, sub_axis: Option<&str>| {
-        let mut rows = run.matrix.iter();
-        rows.any(|row| row.axis == axis.as_str() && row.sub_axis.as_deref() == sub_axis)
+        let mut rows = run.matrix.iter().filter(|row| row.axis == axis.as_str());
+        rows.any(|row| sub_axis.is_none_or(|wanted| row.sub_axis.as_deref() == Some(wanted)))
     };
     let memory = MEMORY.map(SubAxis::as_str).into_iter();
     let memory = memory.filter(|name| has(Axis::Memory, Some(name)));

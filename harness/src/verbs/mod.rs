@@ -43,4 +43,4 @@ pub use open::{
     Concluded, Opened, Repair, Verified, conclude, newest, open, open_scored, verified,
 };
 pub use provenance::ptx_hash;
-pub use record::{JudgeError, rescore};
+pub use record::{JudgeError, rescore, shown};

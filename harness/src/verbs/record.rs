@@ -1,6 +1,7 @@
 //! From the folder of a run to a scored record: each cell is judged by the gates, and all cells are
 //! scored. A run that just ended and a run that crashed take the same path.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -12,12 +13,12 @@ use gpubench_judge::{claims, gate, score};
 use gpubench_plan::{PlanError, ledger};
 use gpubench_record::{
     CalibrationEntry, Cell, CellFigures, CellResult, FaultResult, GateScope, MechanismRow, Outcome,
-    OutcomeKind, Plan, ProbeResult, Proof, Provenance, RunEvent, RunRecord, SampleRow,
-    Surroundings, TenantResult,
+    OutcomeKind, Plan, ProbeResult, Proof, RunEvent, RunRecord, SampleRow, Surroundings,
+    TenantResult,
 };
 use gpubench_store::{Record, StoreError, read_events};
 
-use super::{capabilities, device_session, provenance};
+use super::{capabilities, device_session};
 
 /// A record that cannot be judged.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +120,25 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
     judge_claims(run)
 }
 
+/// The record as reports show it: that of a profile that decides nothing has no level, no word and
+/// no verdict on a claim.
+#[must_use]
+pub fn shown(run: &RunRecord) -> Cow<'_, RunRecord> {
+    if run.plan.decides {
+        return Cow::Borrowed(run);
+    }
+    let mut run = run.clone();
+    let reference = run.plan.reference.clone();
+    for row in run.matrix.iter_mut().filter(|row| row.variant != reference) {
+        (row.level, row.word) = (None, None);
+    }
+    for row in &mut run.overall {
+        (row.level, row.weakest_axis) = (None, None);
+    }
+    run.claims.clear();
+    Cow::Owned(run)
+}
+
 /// The rows of a run so far, by its judged cells.
 pub(super) fn look(run: &RunRecord) -> Result<score::Look, CellsError> {
     score::look(&input(run, &[]))
@@ -134,7 +154,6 @@ fn input<'a>(run: &'a RunRecord, earlier: &'a [Vec<FaultResult>]) -> score::Scor
         mechanisms: &run.mechanisms,
         calibration: &run.calibration,
         probes: &run.probes,
-        timer_floor_ns: timer_floor_ns(&run.provenance),
     }
 }
 
@@ -158,16 +177,6 @@ fn settle_outcomes(cells: &mut [CellResult]) {
             cell.outcome = Outcome::measured();
         }
     }
-}
-
-/// The timer floor of a run on the wall clock.
-fn timer_floor_ns(provenance: &Provenance) -> Result<Option<f64>, &str> {
-    let floor_ns = provenance.timer_floor_ns.get("p99").map(|&ns| ns as f64);
-    if floor_ns.is_some() || provenance.clock == "virtual" {
-        return Ok(floor_ns);
-    }
-    let reason = provenance.host.get(provenance::SELF_TEST_KEY);
-    Err(reason.map_or("the record has none", String::as_str))
 }
 
 // Judges one cell of a run from its event and its samples.
@@ -368,6 +377,7 @@ fn not_started(run: &RunRecord, cell: &Cell, end: &Ended, reason: String) -> Cel
         None => Outcome::failed(reason),
     };
     CellResult {
+        lone_ns: Vec::new(),
         cell: cell.clone(),
         figures: CellFigures::default(),
         requests: BTreeMap::new(),

@@ -162,7 +162,7 @@ fn the_built_in_profiles_have_time_for_every_mechanism_of_a_host() -> TestResult
 /// Longest device time of a profile; for the others that of the profile itself is the limit.
 const BUDGETS: [(&str, Span); 4] = [
     ("smoke", Span::from_s(40)),
-    ("default", Span::from_s(600)),
+    ("default", Span::from_s(720)),
     ("nightly", Span::from_s(120 * 60)),
     ("weekly", Span::from_s(480 * 60)),
 ];

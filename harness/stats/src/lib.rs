@@ -14,6 +14,7 @@ pub mod estimate;
 pub mod power;
 pub mod proportion;
 pub mod quantile;
+pub mod queue;
 pub mod ratio;
 pub mod schedule;
 pub mod serial;

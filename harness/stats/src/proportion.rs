@@ -1,4 +1,4 @@
-//! Intervals for proportions: Clopper-Pearson, two-sided and as a one-sided lower bound.
+//! Intervals for proportions: Clopper-Pearson, two-sided.
 //!
 //! Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the
 //! binomial", Biometrika 26(4), 1934. Exact: the coverage is never below the nominal one, as a
@@ -31,28 +31,15 @@ pub fn clopper_pearson(
     Estimate::new(f64::from(successes) / f64::from(trials), lo, hi, trials)
 }
 
-/// The one-sided lower bound: the whole error is in the lower tail, and `hi` is 1.
-///
-/// # Errors
-/// As [`clopper_pearson`].
-pub fn lower_bound(
-    successes: u32,
-    trials: u32,
-    confidence: Confidence,
-) -> Result<Estimate, NoEstimate> {
-    require_counts(successes, trials)?;
-    let lo = lower_limit(successes, trials, confidence.alpha());
-    Estimate::new(f64::from(successes) / f64::from(trials), lo, 1.0, trials)
-}
-
-/// How many trials without a single failure put the one-sided lower bound at `bound` or above.
+/// How many trials without a single failure put the lower end of the two-sided interval at `bound`
+/// or above.
 ///
 /// # Errors
 /// [`NoEstimate::OutOfRange`] unless `0 < bound < 1`; [`NoEstimate::Unbounded`] when the number
 /// does not fit 32 bits.
-pub fn trials_for_lower_bound(bound: f64, confidence: Confidence) -> Result<u32, NoEstimate> {
+pub fn trials_for_lower_limit(bound: f64, confidence: Confidence) -> Result<u32, NoEstimate> {
     require_open_unit("bound", bound)?;
-    let trials = (confidence.alpha().ln() / bound.ln()).ceil();
+    let trials = ((confidence.alpha() / 2.0).ln() / bound.ln()).ceil();
     if trials <= f64::from(u32::MAX) {
         Ok(trials as u32)
     } else {
@@ -188,38 +175,14 @@ mod tests {
         }
     }
 
-    /// `binomtest(k, n, alternative='greater').proportion_ci(.95, method='exact').low`.
-    #[test]
-    fn one_sided_equals_scipy_and_the_published_bounds() {
-        for (k, n, lo) in [
-            (10, 10, 0.741_134_449_106_652_9),
-            (14, 14, 0.807_363_824_349_864_8),
-            (59, 59, 0.950_492_390_111_531_6),
-            (299, 299, 0.990_030_853_207_042),
-            (9, 10, 0.605_836_697_563_026),
-            (58, 59, 0.922_102_078_481_181_8),
-            (0, 3, 0.0),
-        ] {
-            let actual = lower_bound(k, n, Confidence::P95).unwrap();
-            assert!((actual.lo - lo).abs() < 1e-12, "{k}/{n}: {} {lo}", actual.lo);
-            assert_eq!(actual.hi, 1.0);
-        }
-        // The bounds that the levels of fault containment are read from.
-        for (n, expected) in [(10, "0.74"), (14, "0.81"), (29, "0.90"), (59, "0.95"), (299, "0.99")]
-        {
-            let lo = lower_bound(n, n, Confidence::P95).unwrap().lo;
-            assert_eq!(format!("{lo:.2}"), expected, "{n}/{n}");
-        }
-    }
-
     #[test]
     fn trials_needed_are_the_fewest_that_reach_the_bound() {
-        for (bound, trials) in [(0.80, 14), (0.90, 29), (0.95, 59), (0.99, 299)] {
-            assert_eq!(trials_for_lower_bound(bound, Confidence::P95).unwrap(), trials);
-            assert!(lower_bound(trials, trials, Confidence::P95).unwrap().lo >= bound);
-            assert!(lower_bound(trials - 1, trials - 1, Confidence::P95).unwrap().lo < bound);
+        for (bound, trials) in [(0.80, 17), (0.90, 36), (0.95, 72), (0.99, 368)] {
+            assert_eq!(trials_for_lower_limit(bound, Confidence::P95).unwrap(), trials);
+            assert!(clopper_pearson(trials, trials, Confidence::P95).unwrap().lo >= bound);
+            assert!(clopper_pearson(trials - 1, trials - 1, Confidence::P95).unwrap().lo < bound);
         }
-        assert!(trials_for_lower_bound(1.0, Confidence::P95).is_err());
+        assert!(trials_for_lower_limit(1.0, Confidence::P95).is_err());
     }
 
     #[test]
@@ -227,7 +190,6 @@ mod tests {
         assert!(clopper_pearson(0, 0, Confidence::P95).is_err());
         assert!(clopper_pearson(4, 3, Confidence::P95).is_err());
         assert!(clopper_pearson(0, TRIALS_MAX + 1, Confidence::P95).is_err());
-        assert!(lower_bound(0, TRIALS_MAX + 1, Confidence::P95).is_err());
         let none = clopper_pearson(0, 5, Confidence::P95).unwrap();
         assert_eq!((none.value, none.lo), (0.0, 0.0));
     }

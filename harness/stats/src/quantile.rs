@@ -88,6 +88,17 @@ impl Sorted {
         Ok(if fraction < 0.5 { a + step * fraction } else { b - step * (1.0 - fraction) })
     }
 
+    /// The `p` quantile, median-unbiased whatever the distribution (type 8 of Hyndman and Fan).
+    ///
+    /// # Errors
+    /// As for [`Sorted::linear`].
+    pub fn median_unbiased(&self, p: f64) -> Result<f64, NoEstimate> {
+        require_unit(p)?;
+        let n = f64::from(self.n);
+        let position = (p * (n + 1.0 / 3.0) + 1.0 / 3.0 - 1.0).clamp(0.0, n - 1.0);
+        self.linear(if self.n > 1 { position / (n - 1.0) } else { 0.0 })
+    }
+
     /// The `p` quantile by nearest rank: the smallest value with at least a share `p` of all values
     /// at or below it. It is always one of the values (type 1 of Hyndman and Fan).
     ///

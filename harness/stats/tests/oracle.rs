@@ -92,11 +92,8 @@ fn jobs() -> Result<Vec<Job>, NoEstimate> {
         let trials = random.whole(1, 400);
         let good = random.whole(0, trials);
         let two = proportion::clopper_pearson(good, trials, Confidence::P95)?;
-        let one = proportion::lower_bound(good, trials, Confidence::P95)?;
         let counts = [f64::from(good), f64::from(trials)];
-        let mut answer = ends(&two).to_vec();
-        answer.push(Some(one.lo));
-        all.push(job("clopper-pearson", &[&counts], answer));
+        all.push(job("clopper-pearson", &[&counts], ends(&two).into()));
 
         let (n, p) = (random.whole(1, 2_000), random.between(0.01, 0.999));
         let found = quantile::ranks(n, p, Confidence::P95)?;
@@ -105,8 +102,9 @@ fn jobs() -> Result<Vec<Job>, NoEstimate> {
 
         let n = random.whole(1, 60);
         let (values, p) = (random.series(n, 5.0, 3.0), random.between(0.0, 1.0));
-        let found = Sorted::new(values.clone())?.linear(p)?;
-        all.push(job("quantile", &[&values, &[p]], vec![Some(found)]));
+        let sorted = Sorted::new(values.clone())?;
+        let found = [sorted.linear(p)?, sorted.median_unbiased(p)?];
+        all.push(job("quantile", &[&values, &[p]], found.map(Some).into()));
     }
     Ok(all)
 }

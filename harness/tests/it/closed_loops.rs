@@ -273,7 +273,7 @@ blocks = { min = 8, max = 8, top_up = TOP_UP }
 cell = { warmup = "10ms", closed = "60ms", gap = "5ms", open = "60ms" }
 cell_min = { warmup = "10ms", closed = "60ms", gap = "5ms", open = "60ms" }
 [thresholds]
-retention_l2 = BOUNDARY
+retention_l1 = BOUNDARY
 "#;
 
 fn run_top_up(
@@ -291,7 +291,7 @@ fn run_top_up(
 
 /// The retention of a run without more blocks, and a boundary inside its interval.
 fn near_boundary() -> Result<String, crate::support::Error> {
-    let (_, record) = run_top_up("60s", "false", "0.8")?;
+    let (_, record) = run_top_up("60s", "false", "0.79")?;
     let row = record.matrix.iter().find(|row| row.aggressor.is_some());
     let retention = row.and_then(|row| row.retention.clone()).ok_or("no row")?;
     assert!(retention.hi - retention.value > 2e-4, "{retention:?}");

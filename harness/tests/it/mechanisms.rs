@@ -223,7 +223,6 @@ fn reservations_are_honoured_if_memory_is_limited() -> TestResult {
         let mut rows = record.matrix.iter();
         let row = rows.find(|row| row.mechanism == name && row.axis == "memory");
         let row = row.ok_or(name)?;
-        assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{row:?}");
         let share = row.survival.as_ref().ok_or("no figure")?;
         assert_eq!(u64::from(share.n), row.requests, "{row:?}");
         let kept = (share.value * f64::from(share.n)).round();
@@ -235,7 +234,7 @@ fn reservations_are_honoured_if_memory_is_limited() -> TestResult {
             assert!(share.lo > 0.95 && share.lo < 1.0, "{share:?}");
         } else {
             assert!(share.value < 0.9, "{share:?}");
-            assert_eq!(row.level.as_deref(), Some("L0"), "{row:?}");
+            assert!(row.level.as_deref().is_some_and(|it| it.starts_with("L0")), "{row:?}");
         }
         // A refused allocation does not fail the cell.
         let mut cells = record.cells.iter().filter(|cell| cell.cell.mechanism == name);

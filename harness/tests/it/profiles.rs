@@ -203,7 +203,7 @@ fn each_axis_and_sub_axis_is_measured_alone() -> TestResult {
             &["memory/capacity", "memory/cap", "memory/residue", "memory/visibility"][..],
         ),
         ("\"memory/residue\"", &["memory/residue"]),
-        ("\"jitter\"", &["jitter"]),
+        ("\"jitter\"", &["jitter/sm"]),
         ("\"fault/mmu\"", &["fault/mmu"]),
         ("\"power\", \"compute/sm\"", &["compute/sm", "power/power"]),
     ] {
@@ -212,9 +212,7 @@ fn each_axis_and_sub_axis_is_measured_alone() -> TestResult {
         let overall = record.overall.first().ok_or("no overall level")?;
         let named: Vec<&str> = overall.axes.iter().map(String::as_str).collect();
         let first = expected[0].split('/').next().ok_or("no axis")?;
-        // The shortest profile has too few requests for a p99.
-        let with_level = if first == "jitter" { vec![] } else { vec![first] };
-        assert_eq!(named, with_level, "{axes}: {overall:?}");
+        assert_eq!(named, [first], "{axes}: {overall:?}");
         let proof = &record.mechanisms.iter().find(|row| row.name == "mps-quota");
         assert!(proof.is_some_and(|row| !row.proof.is_empty()), "{axes}: no proof");
         assert!(record.cells.iter().all(|cell| cell.outcome.is_measured()), "{axes}");
@@ -228,19 +226,16 @@ fn all_five_axes_are_the_default_of_a_virtual_gpu() -> TestResult {
     let named = ["--mechanism", "time-slicing,mps-quota,mig"];
     let record = matrix(dir.path(), "out", HOPPER, "axes = \"all\"", &named, &[0])?;
     let rows = axes_of(&record);
-    for axis in ["memory/cap", "compute/sm", "bandwidth/l2", "fault/sm", "jitter"] {
+    for axis in ["memory/cap", "compute/sm", "bandwidth/l2", "fault/sm", "jitter/sm"] {
         assert!(rows.iter().any(|row| row == axis), "{axis}: {rows:?}");
     }
     assert!(record.plan.fault_trials.iter().all(|trial| trial.trial == 1));
     let mig = record.mechanisms.iter().find(|row| row.name == "mig");
     let outcome = mig.map(|row| row.outcome.outcome);
     assert_eq!(outcome, Some(OutcomeKind::Measured), "the MIG mode was not changed");
-    // One trial refutes containment, and shows none.
-    let faults = || record.matrix.iter().filter(|row| row.axis == "fault");
-    let decided = faults().filter(|row| row.outcome.is_measured());
-    let levels: Vec<Option<&str>> = decided.map(|row| row.level.as_deref()).collect();
-    assert!(!levels.is_empty() && levels.len() < faults().count());
-    assert!(levels.iter().all(|level| *level <= Some("L1")), "{levels:?}");
+    // One trial decides nothing.
+    let mut faults = record.matrix.iter().filter(|row| row.axis == "fault");
+    assert!(faults.all(|row| !row.outcome.is_measured()));
     let took_ns: u64 = record.probes.iter().filter_map(|probe| probe.took_ns).sum();
     assert!(took_ns > 0 && took_ns < 3 * 15_000_000_000, "{took_ns}");
     Ok(())
@@ -288,7 +283,7 @@ fn memory_probes_end_in_time_and_count_their_trials() -> TestResult {
     let row = rows
         .find(|row| row.mechanism == "mps-quota" && row.sub_axis.as_deref() == Some("capacity"));
     let n = row.and_then(|row| Some(row.survival.as_ref()?.n));
-    assert!(n.is_some_and(|n| (10..59).contains(&n)), "{row:?}");
+    assert!(n.is_some_and(|n| (10..72).contains(&n)), "{row:?}");
     Ok(())
 }
 

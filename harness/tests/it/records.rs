@@ -65,9 +65,9 @@ fn each_example_has_the_stated_format_and_is_carried_over_as_measured() -> TestR
         assert_eq!(stored["plan"]["claims"], Value::Null, "{name} has a ledger");
         let carried = report(&folder, "json")?;
         let run = RunRecord::from_json(carried.as_bytes())?;
-        assert_eq!(run.format_version, FORMAT_VERSION, "{name}");
+        assert_eq!(run.format_version.major, FORMAT_VERSION.major, "{name}");
         assert_ne!(run.scoring, scoring, "{name} is not scored again");
-        assert!(!run.claims.is_empty(), "{name}");
+        assert_eq!(run.claims.is_empty(), !run.plan.decides, "{name}");
         let carried: Value = serde_json::from_str(&carried)?;
         assert_eq!(measured(&carried), measured(&stored), "{name}");
     }
@@ -336,10 +336,10 @@ fn time_slicing_agrees_on_the_default_machine_and_planted_isolation_is_optimisti
     let reasons = "[[difference]]\nrecord = \"h100\"\nreason = \"planted\"\nrows = \
                    [\"time-slicing[slice=default] compute/sm\"]\n";
     lab.write("known.toml", reasons)?;
-    // Nothing lists that the jitter is better than on hardware.
+    // Nothing lists that the tail is shorter than on hardware.
     let more = ["--machine", "isolated.toml", "--reasons", "known.toml"];
     let run = fidelity(&lab, &record, &more)?.ended_with(30)?;
-    assert!(run.stdout.contains("! [2]   time-slicing[slice=default] jitter"), "{}", run.stdout);
+    assert!(run.stdout.contains("time-slicing[slice=default] jitter/sm"), "{}", run.stdout);
     assert!(run.stdout.lines().all(|line| line.chars().count() <= 120), "{}", run.stdout);
     assert!(run.stdout.ends_with("the model is more optimistic than the hardware\n"));
     Ok(())

@@ -178,6 +178,7 @@ fn cell_result(cell: &Cell, outcome: Outcome) -> CellResult {
         .iter()
         .map(|tenant| TenantResult { rows: 3_010, ..TenantResult::ready(tenant, None) });
     CellResult {
+        lone_ns: Vec::new(),
         cell: cell.clone(),
         figures: CellFigures { closed_rate_per_s: Some(497.3), ..CellFigures::default() },
         requests: BTreeMap::from([("closed".to_owned(), 2_486)]),

@@ -56,6 +56,7 @@ pub fn empty_row(mechanism: &str, variant: &str, axis: &str, sub_axis: Option<&s
         effectiveness: None,
         isolation_index: None,
         jitter: None,
+        tail_at_load: None,
         survival: None,
         clock_part: None,
         overshoot: None,
@@ -150,7 +151,6 @@ pub fn fault_tally() -> FaultTally {
         left_out: 1,
         contained: 59,
         survival: estimate(1.0, all_of_59(0.025), 1.0, 59, "proportion"),
-        at_least: Some(all_of_59(0.05)),
         more_for_l2: Some(0),
         more_for_l3: Some(0),
         victims: [(Harm::Unharmed, 59)].into(),
@@ -285,7 +285,7 @@ pub fn plan(decides: bool, blocks: u32) -> Plan {
         user_victim: None,
         axes: ["compute", "bandwidth", "jitter", "fault"].map(str::to_owned).into(),
         blocks,
-        durations: Durations { warmup_ns: 1, closed_ns: 2, open_ns: 3, gap_ns: 0 },
+        durations: Durations { warmup_ns: 1, closed_ns: 2, open_ns: 3, gap_ns: 0, sparse_ns: 0 },
         thresholds: Thresholds::default(),
         margins: None,
         mechanisms: vec![PlannedMechanism {
@@ -305,6 +305,7 @@ pub fn plan(decides: bool, blocks: u32) -> Plan {
             aggressor: "fma".to_owned(),
         }],
         jitter_from: SubAxis::Sm,
+        jitter_pairs: None,
         reference: "exclusive".to_owned(),
         claimed: Vec::new(),
         claims: Vec::new(),
@@ -346,6 +347,7 @@ fn cell(id: &str) -> Cell {
         ],
         schedule_seed: 7,
         closed_only: false,
+        sparse: None,
     }
 }
 

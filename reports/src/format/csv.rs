@@ -240,8 +240,9 @@ fn line(
 /// All digits, since programs read them; empty where the figure is missing.
 fn estimate_fields(estimate: Option<&Estimate>) -> [String; 6] {
     estimate.map_or_else(Default::default, |e| {
+        let value = if e.ends == Ends::AtMost { String::new() } else { e.value.to_string() };
         [
-            e.value.to_string(),
+            value,
             e.lo.to_string(),
             e.hi.to_string(),
             e.ends.as_str().to_owned(),

@@ -71,14 +71,10 @@ pub(super) fn missing_trials(record: &RunRecord) -> Option<String> {
 fn contained(tally: &FaultTally) -> Cell {
     let of = format!("{} of {}", tally.contained, tally.trials);
     let bounds = tally.survival.as_ref().map(super::figures::interval);
-    // Rounded down, so that the printed bound is never above the computed one.
-    let at_least = tally
-        .at_least
-        .map(|at_least| format!("at least {:.3} (one-sided)", (at_least * 1e3).floor() / 1e3));
     let records = (tally.records > 1).then(|| format!("{} records", tally.records));
     let left_out = (tally.left_out > 0).then(|| format!("{} left out", tally.left_out));
     let doubt = tally.doubt.as_ref().map(|_| "not trusted".to_owned());
-    Cell::lines([Some(of), bounds, at_least, records, left_out, doubt].into_iter().flatten())
+    Cell::lines([Some(of), bounds, records, left_out, doubt].into_iter().flatten())
 }
 
 fn victims(tally: &FaultTally) -> Cell {

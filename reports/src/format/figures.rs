@@ -63,6 +63,7 @@ pub(super) fn parts(estimate: &Estimate, unit: Option<&str>) -> Vec<String> {
         }
         // Every figure of this kind is a count.
         Ends::AtLeast => vec![format!(">= {}", estimate.lo)],
+        Ends::AtMost => vec![format!("< {}", outwards(estimate.hi, 1.0))],
     };
     parts.extend(unit.map(str::to_owned));
     parts

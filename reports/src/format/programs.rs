@@ -1,6 +1,6 @@
 //! The record as JSON: the contract for programs.
 
-use gpubench_record::{Condition, Estimate, MatrixRow, OutcomeKind, RunRecord, Skip};
+use gpubench_record::{Condition, Ends, Estimate, MatrixRow, OutcomeKind, RunRecord, Skip};
 use gpubench_show::clean;
 use gpubench_store::to_json;
 
@@ -49,7 +49,8 @@ const METRICS: [(&str, &str); MatrixRow::FIGURES.len()] = [
     ("efficiency_ratio", "Solo rate under the mechanism over native rate."),
     ("effectiveness_ratio", "Unprotected rate over native rate."),
     ("isolation_index", "1 is unaffected by the aggressor, 0 is as unprotected."),
-    ("jitter_native_medians", "Growth of the latency tail beside the aggressor."),
+    ("jitter_native_medians", "Spread of single requests that the aggressor adds."),
+    ("tail_at_load_native_medians", "Growth of the latency tail at the offered load."),
     ("survival_ratio", "Share of trials or requests with the promised result."),
     ("overshoot_ratio", "Memory beyond the limit over the limit."),
 ];
@@ -80,8 +81,10 @@ impl Format for OpenMetrics {
         for (at, (name, help)) in METRICS.iter().enumerate() {
             for (suffix, what, end) in ENDS {
                 let values = rows.iter().filter_map(|(labels, row)| {
-                    let estimate = row.figures()[at]?;
-                    Some((labels.clone(), end([estimate.lo, estimate.value, estimate.hi])))
+                    let of = row.figures()[at]?;
+                    // Of a bound only the upper end is known.
+                    let known = of.ends != Ends::AtMost || suffix == "_upper";
+                    known.then(|| (labels.clone(), end([of.lo, of.value, of.hi])))
                 });
                 text.gauge(&format!("{name}{suffix}"), &format!("{help}{what}"), values);
             }

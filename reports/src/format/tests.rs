@@ -165,7 +165,9 @@ proptest! {
         value in any::<f64>(),
         lo in any::<f64>(),
         hi in any::<f64>(),
-        ends in prop::sample::select(vec![Ends::Interval, Ends::Range, Ends::AtLeast]),
+        ends in prop::sample::select(
+            vec![Ends::Interval, Ends::Range, Ends::AtLeast, Ends::AtMost]
+        ),
     ) {
         let mut record = sample_records::incomplete();
         record.device.name.clone_from(&text);

@@ -10,7 +10,8 @@ mod sentences;
 #[cfg(test)]
 mod tests;
 
-use gpubench_record::{OutcomeKind, RunRecord};
+use gpubench_record::{Ends, Estimate, MechanismRow, OutcomeKind, RunRecord};
+use gpubench_show::list;
 
 pub use cell::{Figure, MatrixCell, Standing};
 pub use column::Column;
@@ -129,7 +130,10 @@ impl Glance {
         }
         let columns: Vec<Column> = kept.iter().map(|&at| columns[at].clone()).collect();
         Self {
-            sentences: sentences::sentences(&sentences::standings(&columns, &rows)),
+            sentences: sentences::sentences(&sentences::standings(&columns, &rows))
+                .into_iter()
+                .chain(one_cause(record, &columns, &rows))
+                .collect(),
             claims: cell::differences(&columns, &rows),
             not_run: faults::not_run(record, selection, &labels),
             open: reasons::open(&columns, &rows),
@@ -202,6 +206,40 @@ fn fold(rows: Vec<Row>) -> Vec<Row> {
     folded
 }
 
+/// Names the one cause of rates that agree within their intervals where tenants take turns: a
+/// victim with one request outstanding gives its turn back with each, whatever it stresses.
+fn one_cause(record: &RunRecord, columns: &[Column], rows: &[Row]) -> Vec<String> {
+    let takes_turns = |variant: &str| {
+        let mut planned = record.plan.mechanisms.iter();
+        let in_force = |one: &MechanismRow| one.variant == variant && !one.proof.is_empty();
+        planned.any(|one| one.variant == variant && one.properties.takes_turns())
+            && record.mechanisms.iter().any(in_force)
+    };
+    let sentence = |row: &Row| {
+        let cells = columns.iter().zip(&row.cells);
+        let rates: Vec<(&str, &Estimate)> = cells
+            .filter_map(|(column, cell)| match cell.as_ref()?.figure.as_ref()? {
+                Figure::Estimate(of) if of.unit == "ratio" && of.ends == Ends::Interval => {
+                    Some((column.noun.as_str(), of))
+                }
+                _ => None,
+            })
+            .collect();
+        let lo = rates.iter().map(|(_, of)| of.lo).fold(f64::NEG_INFINITY, f64::max);
+        let hi = rates.iter().map(|(_, of)| of.hi).fold(f64::INFINITY, f64::min);
+        let nouns: Vec<&str> = rates.iter().map(|(noun, _)| *noun).collect();
+        (rates.len() > 1 && lo <= hi && takes_turns(&row.variant)).then(|| {
+            format!(
+                "The rates of {} in {} agree and have one cause: a victim with one request \
+                 outstanding gives its turn back after each.",
+                row.label,
+                list(&nouns, "and")
+            )
+        })
+    };
+    rows.iter().filter_map(sentence).collect()
+}
+
 fn widest(columns: &[Column], rows: &[Row]) -> Widest {
     let mut widest = Widest::default();
     for row in rows {
@@ -211,6 +249,9 @@ fn widest(columns: &[Column], rows: &[Row]) -> Widest {
             else {
                 continue;
             };
+            if estimate.ends == Ends::AtMost {
+                continue;
+            }
             let half = (estimate.hi - estimate.value).max(estimate.value - estimate.lo);
             let known = match column.axis.as_str() {
                 "jitter" => &mut widest.jitter,

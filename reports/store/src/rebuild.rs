@@ -226,6 +226,7 @@ fn find_cell<'a>(plan: &'a Plan, id: &str) -> Option<&'a Cell> {
 
 fn result(cell: &Cell, tenant_results: Vec<TenantResult>, outcome: Outcome) -> CellResult {
     CellResult {
+        lone_ns: Vec::new(),
         cell: cell.clone(),
         figures: CellFigures::default(),
         requests: BTreeMap::new(),

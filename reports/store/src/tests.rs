@@ -225,14 +225,14 @@ fn each_unreadable_record_names_the_file_line_and_problem() {
     std::fs::write(&events, first.replacen("\"major\":2", "\"major\":3", 1)).unwrap();
     assert!(
         error()
-            .ends_with("format 3.3 cannot be read by this gpubench, which reads 2.x from 2.3 on")
+            .ends_with("format 3.4 cannot be read by this gpubench, which reads 2.x from 2.3 on")
     );
     let record_json = dir.path().join(RECORD_FILE);
     std::fs::write(&record_json, "{\"format_version\":{\"major\":9,\"minor\":1},\"new\":[]}")
         .unwrap();
     let reads = "cannot be read by this gpubench, which reads 1.0 and 2.x from 2.3 on";
     assert_eq!(error(), format!("{shown}/record.json: record format 9.1 {reads}"));
-    std::fs::write(&record_json, first.replacen("\"minor\":3", "\"minor\":2", 1)).unwrap();
+    std::fs::write(&record_json, first.replacen("\"minor\":4", "\"minor\":2", 1)).unwrap();
     assert_eq!(error(), format!("{shown}/record.json: record format 2.2 {reads}"));
     std::fs::write(&record_json, "{\"format_version\":{\"major\":2,\"minor\":7},\n\"new\":[]}")
         .unwrap();

@@ -251,22 +251,18 @@ const CLAIMED_AXES: [&str; 5] = ["memory", "compute", "bandwidth", "fault", "jit
 /// The unit of the proportions of fault trials.
 const OF_FAULTS: &str = "proportion";
 
-/// Replaces them by the two-sided intervals of the same counts, and adds the one-sided bound of
-/// fault trials.
+/// Replaces them by the two-sided intervals of the same counts.
 fn upgrade(record: &mut Map<String, Value>) {
     for row in objects(record, "matrix") {
         two_sided(row);
     }
     for tally in objects(record, "fault_tallies") {
-        let at_least = two_sided(tally);
-        if let Some(at_least) = at_least {
-            tally.entry("at_least").or_insert_with(|| json!(at_least));
-        }
+        two_sided(tally);
     }
 }
 
-/// Replaces the ends of `survival`; returns the one-sided lower bound.
-fn two_sided(of: &mut Map<String, Value>) -> Option<f64> {
+/// Replaces the ends of `survival`.
+fn two_sided(of: &mut Map<String, Value>) -> Option<()> {
     let survival = of.get_mut("survival")?.as_object_mut()?;
     let value = survival.get("value")?.as_f64()?;
     let trials = u32::try_from(survival.get("n")?.as_u64()?).ok()?;
@@ -278,7 +274,7 @@ fn two_sided(of: &mut Map<String, Value>) -> Option<f64> {
     let found = proportion::clopper_pearson(good, trials, Confidence::P95).ok()?;
     survival.insert("lo".to_owned(), json!(found.lo));
     survival.insert("hi".to_owned(), json!(found.hi));
-    Some(proportion::lower_bound(good, trials, Confidence::P95).ok()?.lo)
+    Some(())
 }
 
 #[cfg(test)]
@@ -314,6 +310,5 @@ mod tests {
         // Two-sided already.
         near("/matrix/2/survival/lo", 0.5);
         near("/fault_tallies/0/survival/lo", 0.939);
-        near("/fault_tallies/0/at_least", 0.950);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpubench_kernels::driver::DriverError;
 use gpubench_record::wire::Participants;
 use gpubench_record::{FromTenant, LoadSpec, RefusalKind, WorkloadSpec};
-use gpubench_stats::{schedule_hash, schedule_ns};
+use gpubench_stats::{poisson_schedule_ns, schedule_hash, schedule_ns};
 
 use super::tenant::{Open, Tenant, joined, usable};
 use crate::clock::thread::{Cores, ReaperCores};
@@ -21,6 +21,7 @@ use crate::probe::ProbeError;
 pub(super) struct Cell {
     load: LoadSpec,
     arrivals_ns: Vec<u64>,
+    pauses_ns: Vec<u64>,
     log: LogWriter,
     cpu: Option<u32>,
     reaper_cpu: Option<u32>,
@@ -44,6 +45,7 @@ impl Tenant {
             return Err(Failure::other(DOING, what));
         }
         let arrivals_ns = arrivals_ns(&load)?;
+        let pauses_ns = pauses_ns(&load)?;
         let hash = matches!(load, LoadSpec::Victim { .. })
             .then(|| format!("{:016x}", schedule_hash(&arrivals_ns)));
         // Created before the clock is joined: allocating a file takes real time and no virtual
@@ -64,7 +66,7 @@ impl Tenant {
             wall.measure_guard().doing(DOING)?;
             self.guard_measured = true;
         }
-        open.cell = Some(Cell { load, arrivals_ns, log, cpu, reaper_cpu });
+        open.cell = Some(Cell { load, arrivals_ns, pauses_ns, log, cpu, reaper_cpu });
         Ok(FromTenant::Ready { schedule_hash: hash, identity })
     }
 
@@ -128,9 +130,10 @@ fn run(
 ) -> Result<Outcome, Failure> {
     const DOING: &str = "running a cell";
     let Participants { issuer, reaper } = open.participants;
-    let Cell { load, arrivals_ns, log, .. } = cell;
+    let Cell { load, arrivals_ns, pauses_ns, log, .. } = cell;
     let idle = matches!(load, LoadSpec::Idle { .. });
-    let mut run = CellRun { t0_ns, load, arrivals_ns, issuer, reaper, reaper_cores, answers: &[] };
+    let mut run =
+        CellRun { t0_ns, load, arrivals_ns, pauses_ns, issuer, reaper, reaper_cores, answers: &[] };
     let time: Arc<dyn Time> = Arc::new(clock.clone());
     if idle {
         let reap: Arc<dyn Reap> = Arc::new(NoDevice);
@@ -153,6 +156,21 @@ fn arrivals_ns(load: &LoadSpec) -> Result<Vec<u64>, Failure> {
         }
         LoadSpec::Aggressor { .. } | LoadSpec::Idle { .. } => Ok(Vec::new()),
     }
+}
+
+/// Seed of the pauses, apart from that of the arrivals.
+const PAUSES: u64 = 0x5eed_0f9a_115e_5000;
+
+/// The pauses of the sparse phase of a victim, more than fit into it.
+fn pauses_ns(load: &LoadSpec) -> Result<Vec<u64>, Failure> {
+    let LoadSpec::Victim { sparse: Some(sparse), seed, .. } = load else {
+        return Ok(Vec::new());
+    };
+    let rate_per_s = 1e9 / sparse.pause_ns.max(1) as f64;
+    let at_ns = poisson_schedule_ns(rate_per_s, sparse.length_ns, seed ^ PAUSES);
+    let at_ns = at_ns.doing("preparing a cell")?;
+    let before_ns = std::iter::once(0).chain(at_ns.iter().copied());
+    Ok(at_ns.iter().zip(before_ns).map(|(at, before)| at - before).collect())
 }
 
 /// Number of event pairs for a load.

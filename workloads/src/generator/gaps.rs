@@ -115,7 +115,7 @@ impl<'t> GapCounter<'t> {
         let gaps = match self.phase {
             Some(Phase::Closed) => &mut self.closed,
             Some(Phase::Open) => &mut self.open,
-            Some(Phase::Warmup | Phase::Drain) | None => return,
+            Some(Phase::Warmup | Phase::Sparse | Phase::Drain) | None => return,
         };
         gaps.add(gap_ns);
         self.unseen_ns += gap_ns;

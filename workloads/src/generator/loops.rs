@@ -33,6 +33,28 @@ pub(super) fn run_closed(
     Ok(())
 }
 
+// The sparse phase: one request at a time, after a random pause each.
+
+/// Runs from now to `end_ns`. A request that is under way then still ends.
+pub(super) fn run_sparse(issuer: &mut Issuer<'_>, end_ns: u64) -> Result<(), CellRunError> {
+    let run = issuer.run;
+    issuer.enter(Phase::Sparse);
+    let mut free_ns = issuer.now_ns();
+    for pause_ns in &run.pauses_ns {
+        let due_ns = free_ns.saturating_add(*pause_ns);
+        if due_ns >= end_ns {
+            break;
+        }
+        issuer.sleep_until(due_ns)?;
+        if issuer.shared.is_stopped() {
+            return Ok(());
+        }
+        let row = issuer.issue(due_ns, Phase::Sparse, true);
+        free_ns = issuer.finish(row);
+    }
+    Ok(())
+}
+
 /// Mean time between two arrivals of the open loop.
 fn gap_ns(load: &LoadSpec) -> u64 {
     match load {

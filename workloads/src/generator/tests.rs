@@ -54,6 +54,7 @@ fn play_answering(
         t0_ns: T0_NS,
         load,
         arrivals_ns,
+        pauses_ns: Vec::new(),
         issuer: 4,
         reaper: 5,
         reaper_cores: None,
@@ -70,6 +71,7 @@ fn victim(outstanding_max: u32) -> LoadSpec {
     LoadSpec::Victim {
         warmup_end_ns: 5 * MS,
         closed_end_ns: 20 * MS,
+        sparse: None,
         open_start_ns: 30 * MS,
         open_end_ns: 60 * MS,
         rate_per_s: 250.0,
@@ -86,6 +88,7 @@ fn open_only(outstanding_max: u32) -> LoadSpec {
             LoadSpec::Victim {
                 warmup_end_ns: 0,
                 closed_end_ns: 0,
+                sparse: None,
                 open_start_ns,
                 open_end_ns,
                 rate_per_s,

@@ -219,6 +219,7 @@ mod tests {
     const LOAD: LoadSpec = LoadSpec::Victim {
         warmup_end_ns: 10,
         closed_end_ns: 30,
+        sparse: None,
         open_start_ns: 40,
         open_end_ns: 100,
         rate_per_s: 1.0,

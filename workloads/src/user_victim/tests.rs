@@ -81,6 +81,7 @@ fn cell_of(ms: u64, log: &Path) -> [ToTenant; 2] {
         load: LoadSpec::Victim {
             warmup_end_ns: 10_000_000,
             closed_end_ns: end_ns / 2,
+            sparse: None,
             open_start_ns: end_ns / 2,
             open_end_ns: end_ns,
             rate_per_s: 100.0,

@@ -55,6 +55,7 @@ pub fn victim_cell(
         load: LoadSpec::Victim {
             warmup_end_ns: MS,
             closed_end_ns: 2 * MS,
+            sparse: None,
             open_start_ns: 3 * MS,
             open_end_ns: 15 * MS,
             rate_per_s: 10_000.0,
@@ -63,6 +64,7 @@ pub fn victim_cell(
             outstanding_max: SLOTS,
         },
         arrivals_ns,
+        pauses_ns: Vec::new(),
         issuer: 1,
         reaper: 2,
         reaper_cores,

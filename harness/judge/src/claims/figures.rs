@@ -4,7 +4,7 @@ use gpubench_record::claim::Selection;
 use gpubench_record::{
     Claim, Condition, Dose, Ends, Estimate, MechanismRow, OutcomeKind, Quantity, RunRecord, SubAxis,
 };
-use gpubench_stats::proportion::lower_bound;
+use gpubench_stats::proportion::clopper_pearson;
 use gpubench_stats::{Confidence, ratio};
 
 use super::rows;
@@ -201,20 +201,15 @@ const fn plain(of: &Estimate) -> gpubench_stats::Estimate {
     gpubench_stats::Estimate { value, lo, hi, n }
 }
 
-/// The share of an event in trials, with one-sided Clopper-Pearson bounds, each at 95 %, as in
-/// tallies of faults.
+/// The share of an event in trials, with its two-sided interval, as in rows of faults.
 pub(super) fn share(events: u64, trials: u64, unit: &str) -> Result<Estimate, String> {
     let count = |n: u64| u32::try_from(n).map_err(|_| format!("{n} trials are too many"));
     let (events, trials) = (count(events)?, count(trials)?);
-    let bound = |successes: u32| {
-        lower_bound(successes, trials, Confidence::P95).map_err(|error| error.to_string())
-    };
-    let (with, without) = (bound(events)?, bound(trials - events.min(trials))?);
-    Ok(Estimate { hi: 1.0 - without.lo, ..printed(with, unit) })
+    let found = clopper_pearson(events, trials, Confidence::P95);
+    Ok(printed(found.map_err(|error| error.to_string())?, unit))
 }
 
-/// The share of failures in this unit, from the share of successes in a matrix row. The interval of
-/// a row is two-sided; a claim asks one question, as a level does, so the bounds are one-sided.
+/// The share of failures in this unit, from the share of successes in a matrix row.
 pub(super) fn failures(of: &Estimate, unit: &str) -> Result<Estimate, String> {
     let trials = u64::from(of.n);
     // The value of a row is a count over its trials.

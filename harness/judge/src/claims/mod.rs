@@ -211,6 +211,7 @@ fn estimate_in_words(estimate: &Estimate) -> String {
         Ends::Interval => format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n = {n}"),
         Ends::Range => format!("{value:.3} {unit}, range {lo:.3} to {hi:.3}, n = {n}"),
         Ends::AtLeast => format!("at least {lo:.3} {unit}, n = {n}"),
+        Ends::AtMost => format!("below {hi:.3} {unit}, n = {n}"),
     }
 }
 

@@ -96,9 +96,9 @@ fn a_claim_of_each_figure_is_refuted_by_one_and_any_is_supported_by_one() -> Res
         return Err("one row".into());
     };
     assert!(retention.of.ends_with("compute beside fma-hog"), "{}", retention.of);
-    // With 59 dead victims of 59 for every fault, each supports the claim of each.
+    // With 72 dead victims of 72 for every fault, each supports the claim of each.
     for tally in &mut run.fault_tallies {
-        tally.victims = [(gpubench_record::fault::Harm::Dead, 59)].into();
+        tally.victims = [(gpubench_record::fault::Harm::Dead, 72)].into();
         tally.doubt = None;
     }
     assert_eq!(judged(&run)?["MPS-4a"].verdict, Verdict::Supported);

@@ -6,7 +6,7 @@ use gpubench_stats::{Confidence, Effect, LogRatio, NoEstimate};
 use super::cells::{Cells, Key, Reading};
 use super::rates::{Alone, LeftOut, Logs, Pairs, printed};
 use super::systematic::Systematic;
-use crate::gate::{OPEN_REQUESTS, open_loop_doubt};
+use crate::gate::OPEN_REQUESTS;
 
 /// A quantile of the latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,12 +137,13 @@ fn ratios(
     blocks.collect()
 }
 
-// Jitter: how much longer the latency tail is beside an aggressor than natively, block by block.
+// The tail at the offered load: how much longer it is beside an aggressor than natively, block by
+// block. It holds what the queue of the load makes of longer service times.
 //
-// `J = [(q99 - q50)_C - (q99 - q50)_N] / q50_N`. Subtrahend and denominator are native: with solo
-// values there, a mechanism that is slow without a neighbour would have less jitter.
+// `[(q99 - q50)_C - (q99 - q50)_N] / q50_N`. Subtrahend and denominator are native: with solo
+// values there, a mechanism that is slow without a neighbour would have a shorter one.
 
-/// The unit of jitter.
+/// The unit of jitter and of tails.
 pub const UNIT: &str = "native medians";
 
 /// The contended and native cells of the blocks whose open loops count; `None` where either was not
@@ -206,25 +207,25 @@ fn is_overloaded(cell: &CellResult) -> bool {
     cell.gate_state(&Gate::Overload) == Some(GateState::NotEvaluated)
 }
 
-/// The jitter of each block, with its ends without the lateness of the harness.
-pub struct Jitter {
+/// The growth of the tail of each block, with its ends without the lateness of the harness.
+pub struct Tail {
     pub blocks: Vec<u32>,
     pub values: Vec<f64>,
     ends: Vec<Ends>,
 }
 
-impl Jitter {
+impl Tail {
     /// Of the blocks with so many requests or more in both cells.
     pub fn of(pairs: &Pairs<'_>, requests_min: u64) -> Self {
-        let mut jitter = Self { blocks: Vec::new(), values: Vec::new(), ends: Vec::new() };
+        let mut tail = Self { blocks: Vec::new(), values: Vec::new(), ends: Vec::new() };
         for (block, top, native) in &pairs.measured {
             if let Some(value) = beyond(top, native, native, requests_min) {
-                jitter.blocks.push(*block);
-                jitter.values.push(value);
-                jitter.ends.push(Ends::of(top, native, value));
+                tail.blocks.push(*block);
+                tail.values.push(value);
+                tail.ends.push(Ends::of(top, native, value));
             }
         }
-        jitter
+        tail
     }
 
     /// The mean with its 95 % interval, and what lateness may have changed.
@@ -245,44 +246,6 @@ impl Jitter {
         };
         (mean(|value, ends| value - ends.lo), mean(|value, ends| ends.hi - value))
     }
-}
-
-/// The mean over blocks of the native median, which is the unit of jitter.
-pub fn native_median_ns(pairs: &Pairs<'_>) -> Option<f64> {
-    let natives = pairs.measured.iter();
-    let medians_ns = natives.filter_map(|(_, _, native)| native.figures.open_latency_p50_ns);
-    gpubench_stats::summary::mean(&medians_ns.collect::<Vec<f64>>()).ok()
-}
-
-/// Names of the parts of jitter: that of the mechanism itself, and that of the neighbour.
-const PARTS: [&str; 2] = ["J_mech (S - N)", "J_interf (C - S)"];
-
-/// Whether a text of a row is about a part of its jitter.
-pub fn is_part(text: &str) -> bool {
-    PARTS.iter().any(|part| text.starts_with(part))
-}
-
-/// Names and values of the two parts of the jitter, that of the mechanism itself and that of the
-/// neighbour, in the blocks in which N, S and C count.
-pub fn split(
-    cells: &Cells<'_>,
-    contended: &Key,
-    requests_min: u64,
-) -> Option<[(&'static str, Result<Estimate, NoEstimate>); 2]> {
-    let [c, s, n] = [contended.clone(), contended.with(Condition::S), cells.native_of(contended)];
-    let (c, s, n) = (cells.blocks(&c)?, cells.blocks(&s)?, cells.blocks(&n)?);
-    let of_block = |block: &u32| {
-        let punctual = |one: &&CellResult| open_loop_doubt(one).is_none();
-        let [c, s, n] =
-            [c, s, n].map(|all| all.get(block).and_then(|one| one.measured()).filter(punctual));
-        Some((c?, s?, n?))
-    };
-    let (mut own, mut neighbour) = (Vec::new(), Vec::new());
-    for (c, s, n) in n.keys().filter_map(of_block) {
-        own.extend(beyond(s, n, n, requests_min));
-        neighbour.extend(beyond(c, s, n, requests_min));
-    }
-    Some([(PARTS[0], mean(&own)), (PARTS[1], mean(&neighbour))])
 }
 
 fn mean(values: &[f64]) -> Result<Estimate, NoEstimate> {

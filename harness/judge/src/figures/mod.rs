@@ -10,13 +10,15 @@
 //! | which cells a row has, and which blocks it leaves out | [`Cells`], [`Pairs`] |
 //! | rate, retention, guarantee, efficiency, effectiveness, A/A, clock part | [`Logs`] |
 //! | by how much each may be higher or lower | [`Systematic`] |
-//! | jitter, its split, its bounds | [`tails`] |
+//! | service jitter, stalls | [`lone`] |
+//! | growth of the tail at the offered load | [`latency`] |
 //! | median and p99 of the open loop, and their ratios | [`latency`] |
 //! | progress of every tenant | [`progress`] |
 //! | the retention of each block, for charts | [`by_block`] |
 
 mod cells;
 pub mod latency;
+pub mod lone;
 pub mod rates;
 mod systematic;
 

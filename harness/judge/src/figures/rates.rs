@@ -110,10 +110,17 @@ impl Logs {
         both.unzip()
     }
 
-    /// The ratio with its 95 % interval, and what disturbances add to it.
+    /// The ratio with its 95 % interval, and what disturbances add to it. Where the victim starved
+    /// in most blocks, an upper bound.
     pub fn ratio(&self) -> Result<Estimate, NoEstimate> {
         let ratio = LogRatio::from_logs(self.logs.clone())?.interval(Confidence::P95)?;
-        Ok(self.systematic.widen(printed(ratio, "ratio")))
+        let ratio = self.systematic.widen(printed(ratio, "ratio"));
+        Ok(if self.is_bound() { at_most(ratio) } else { ratio })
+    }
+
+    /// Whether the victim starved in most blocks, so that a ratio is the most that it can be.
+    pub fn is_bound(&self) -> bool {
+        2 * self.systematic.starved > self.blocks.len()
     }
 
     /// Both modes; `None` for one mode.
@@ -334,6 +341,11 @@ impl TwoModes {
 pub fn printed(estimate: gpubench_stats::Estimate, unit: &str) -> Estimate {
     let gpubench_stats::Estimate { value, lo, hi, n } = estimate;
     Estimate { value, lo, hi, ends: Ends::Interval, parts: None, n, unit: unit.to_owned() }
+}
+
+/// The upper end of an estimate as a bound, of which no value is known.
+fn at_most(estimate: Estimate) -> Estimate {
+    Estimate { value: 0.0, lo: 0.0, ends: Ends::AtMost, parts: None, ..estimate }
 }
 
 /// The estimate as text: value, interval, unit and number of blocks.

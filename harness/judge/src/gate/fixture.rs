@@ -74,6 +74,7 @@ impl World {
             closed_ns: 850 * MS,
             gap_ns: 50 * MS,
             open_ns: 1_800 * MS,
+            sparse_ns: 0,
         };
         let cell = cell(condition);
         let mut rows = vec![victim_rows(&durations, service_ns)];
@@ -214,6 +215,7 @@ pub(crate) fn cell(condition: Condition) -> Cell {
         tenants,
         schedule_seed: SEED,
         closed_only: false,
+        sparse: None,
     }
 }
 

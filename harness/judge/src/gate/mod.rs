@@ -16,6 +16,7 @@ pub(crate) mod fixture;
 mod host;
 mod late_xids;
 mod lateness;
+mod lone;
 mod observation;
 mod overload;
 mod quantiles;
@@ -116,6 +117,7 @@ pub fn judge(observation: &CellObservation<'_>) -> Result<CellResult, GateError>
         cell: observation.cell.clone(),
         outcome: found.outcome(),
         figures: found.figures,
+        lone_ns: lone::latencies_ns(observation, victim, &windows),
         requests: found.requests,
         gates: found.gates,
         tenant_results: tenants.map(|tenant| tenant.result.clone()).collect(),

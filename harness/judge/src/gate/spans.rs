@@ -30,7 +30,7 @@ impl Span {
 impl Windows {
     pub(super) fn of(durations: &Durations) -> Self {
         let closed_end_ns = durations.warmup_ns + durations.closed_ns;
-        let open_start_ns = closed_end_ns + durations.gap_ns;
+        let open_start_ns = closed_end_ns + durations.sparse_ns + durations.gap_ns;
         Self {
             closed: Span { start_ns: durations.warmup_ns, end_ns: closed_end_ns },
             open: Span { start_ns: open_start_ns, end_ns: open_start_ns + durations.open_ns },
@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn windows_follow_one_another() {
-        let durations = Durations { warmup_ns: 10, closed_ns: 20, gap_ns: 5, open_ns: 40 };
+        let durations =
+            Durations { warmup_ns: 10, closed_ns: 20, gap_ns: 5, open_ns: 40, sparse_ns: 0 };
         let windows = Windows::of(&durations);
         assert_eq!((windows.closed, windows.open), (span(10, 30), span(35, 75)));
         assert_eq!(windows.open.end_ns, durations.cell_ns());

@@ -1,10 +1,10 @@
 //! The fault axis: one row for each fault under each mechanism, from the trials that count.
 //!
-//! A trial is contained if no victim was harmed. The level follows from one-sided Clopper-Pearson
-//! bounds of the proportion contained: few trials leave several levels open, and the row says how
-//! many more would decide. Trials of other records may count as well. No trial of a record's
-//! variant counts without both controls: the placebo, which must harm no victim, and the self-test
-//! fault, which must kill one.
+//! A trial is contained if no victim was harmed. The level follows from the printed interval of the
+//! proportion contained (Clopper-Pearson, two-sided, 95 %): few trials leave several levels open,
+//! and the row says how many more would decide. Trials of other records may count as well. No trial
+//! of a record's variant counts without both controls: the placebo, which must harm no victim, and
+//! the self-test fault, which must kill one.
 
 use gpubench_record::{
     Axis, Control, Estimate, FaultResult, FaultTally, Harm, MechanismRow, Plan, counted,
@@ -27,7 +27,7 @@ pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> 
         .map(|planned| row(context, mechanism, &planned, &sources))
         .collect();
     // L0 only where the mechanism contains no fault at all; L1 where it contains some
-    // (`scoring-v3`).
+    // (since `scoring-v3`).
     let any_contained =
         rows.iter().filter_map(|row| row.range).any(|range| range.worst > Level::L0);
     if any_contained {
@@ -197,17 +197,12 @@ fn row(
     row
 }
 
-/// The levels that the bounds leave open.
+/// The levels that the interval leaves open.
 fn range(tally: &FaultTally) -> Option<LevelRange> {
-    Some(Bounds::of(tally.contained, tally.trials).ok()?.levels())
+    tally.survival.as_ref().map(LevelRange::of_proportion)
 }
 
-// Counts of trials that came out as promised: the interval that is printed, and the bounds that
-// decide the level.
-//
-// The printed interval is two-sided with 95 %. A level asks one question, whether the proportion
-// is at least a threshold, so it rests on one-sided bounds, each of which holds with 95 % by
-// itself. A row whose level rests on them says so.
+// Counts of independent units that came out as promised: release events, reservations, trials.
 
 /// Trials that came out as promised, over all findings of a sub-axis.
 #[derive(Debug, Default)]
@@ -236,49 +231,9 @@ impl Proportion {
         found.map(|found| printed(found, self.unit))
     }
 
-    /// The one-sided bounds.
-    pub(super) fn bounds(&self) -> Result<Bounds, NoEstimate> {
-        let (good, trials) = self.narrow();
-        Bounds::of(good, trials)
-    }
-
     fn narrow(&self) -> (u32, u32) {
         let narrow = |count| u32::try_from(count).unwrap_or(u32::MAX);
         (narrow(self.good), narrow(self.trials))
-    }
-}
-
-/// Bounds of a proportion, each with 95 % by itself.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Bounds {
-    pub at_least: f64,
-    pub at_most: f64,
-    any: bool,
-}
-
-impl Bounds {
-    pub(super) fn of(good: u32, trials: u32) -> Result<Self, NoEstimate> {
-        let lower = |count| proportion::lower_bound(count, trials, Confidence::P95);
-        Ok(Self {
-            at_least: lower(good)?.lo,
-            // The upper bound is 1 less the lower bound of the trials that did not.
-            at_most: 1.0 - lower(trials - good)?.lo,
-            any: good > 0,
-        })
-    }
-
-    /// The levels that they leave open.
-    pub(super) fn levels(self) -> LevelRange {
-        LevelRange::of_bounds(self.any, self.at_least, self.at_most)
-    }
-
-    /// For a row, rounded outwards.
-    pub(super) fn in_words(self) -> String {
-        format!(
-            "the level rests on one-sided 95 % bounds: at least {:.3}, at most {:.3}",
-            (self.at_least * 1e3).floor() / 1e3,
-            (self.at_most * 1e3).ceil() / 1e3
-        )
     }
 }
 
@@ -304,14 +259,14 @@ mod tests {
     #[test]
     fn levels_follow_from_the_bounds_and_no_contained_trial_is_l0() {
         for (k, n, want) in [
-            (0, 14, "L0"),
-            (0, 1, "L0"),
+            (0, 17, "L0"),
+            (0, 1, "L0..L3"),
             (3, 3, "L1..L3"),
-            (13, 13, "L1..L3"),
-            (14, 14, "L2..L3"),
-            (58, 58, "L2..L3"),
-            (59, 59, "L3"),
-            (1, 14, "L1"),
+            (16, 16, "L1..L3"),
+            (17, 17, "L2..L3"),
+            (71, 71, "L2..L3"),
+            (72, 72, "L3"),
+            (1, 17, "L1"),
             (10, 14, "L1..L2"),
         ] {
             let tally = pooled(&[(k, n)]);
@@ -325,10 +280,11 @@ mod tests {
     #[test]
     fn a_tally_says_how_many_more_trials_are_needed() {
         for (records, want) in [
-            (&[(14, 14)][..], "L2 or better, 45 more trials for L3"),
-            (&[(3, 3)], "3 of 3 trials contained, 11 more for L2"),
+            (&[(17, 17)][..], "L2 or better, 55 more trials for L3"),
+            (&[(3, 3)], "3 of 3 trials contained, 14 more for L2"),
+            (&[(0, 1)], "failed once"),
             (&[(2, 3)], "2 of 3 trials contained"),
-            (&[(14, 14), (14, 14)], "L2 or better, 31 more trials for L3"),
+            (&[(14, 14), (14, 14)], "L2 or better, 44 more trials for L3"),
         ] {
             assert_eq!(more_trials(&pooled(records)), want);
         }
@@ -336,16 +292,16 @@ mod tests {
 
     #[test]
     fn trials_of_several_records_count_together() {
-        let record = (14, 14);
-        let five = pooled(&[record, record, record, record, (3, 3)]);
-        assert_eq!((five.trials, five.records), (59, 5));
+        let record = (17, 17);
+        let five = pooled(&[record, record, record, record, (4, 4)]);
+        assert_eq!((five.trials, five.records), (72, 5));
         assert_eq!(range(&five).map(|r| r.to_string()).as_deref(), Some("L3"));
         let words = in_words(&five);
         assert!(
-            words.starts_with("59 of 59 trials of 5 records contained: at least 0.950 of them"),
+            words.starts_with("72 of 72 trials of 5 records contained: 0.950 to 1.000 of them"),
             "{words}"
         );
-        let one_bad = pooled(&[record, record, record, record, (2, 3)]);
+        let one_bad = pooled(&[record, record, record, record, (3, 4)]);
         assert_eq!(range(&one_bad).map(|r| r.to_string()).as_deref(), Some("L2..L3"));
         assert_eq!((one_bad.more_for_l2, one_bad.more_for_l3), (None, None));
     }
@@ -419,23 +375,5 @@ mod tests {
                 Some(doubt) => assert!(found.is_some_and(|found| found.contains(doubt)), "{doubt}"),
             }
         }
-    }
-
-    #[test]
-    fn the_printed_interval_is_two_sided_and_the_bounds_are_one_sided()
-    -> Result<(), Box<dyn std::error::Error>> {
-        // SciPy 1.17.1: binomtest(40, 59).proportion_ci(.95, 'exact'), and the same with .9.
-        let mut forty = Proportion::default();
-        forty.add("trials", 40, 59);
-        let found = forty.estimate()?;
-        let bounds = forty.bounds()?;
-        let near = |a: f64, b: f64| (a - b).abs() < 5e-4;
-        assert!(near(found.lo, 0.544) && near(found.hi, 0.794), "{found:?}");
-        assert!(near(bounds.at_least, 0.564) && near(bounds.at_most, 0.778), "{bounds:?}");
-        assert_eq!(
-            Bounds::of(59, 59)?.in_words(),
-            "the level rests on one-sided 95 % bounds: at least 0.950, at most 1.000"
-        );
-        Ok(())
     }
 }

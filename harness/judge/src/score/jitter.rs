@@ -1,25 +1,46 @@
-//! Rows of the jitter axis: the level of the growth of the latency tail, and how it splits.
+//! Rows of the jitter axis, one for each planned aggressor: the level of the service jitter, and
+//! beside it what decides none: the tail at the offered load, what the queue of the load alone
+//! makes of it, and stalls.
 
-use gpubench_record::{Axis, BLOCKS_MIN, CellResult, Estimate, MechanismRow};
+use gpubench_record::{CellResult, Condition, Estimate, MechanismRow, counted};
 
-use super::level::{Level, LevelRange, of_jitter};
-use super::level::{Scale, blocks_needed, reaching};
+use super::level::{Scale, blocks_needed, of_jitter, reaching};
 use super::row::Row;
 use super::{Context, reference, word};
-use crate::figures::latency;
-use crate::figures::latency::{Jitter, UNIT};
+use crate::figures::latency::{Tail, UNIT};
+use crate::figures::lone::{GROUPS_MIN, LONE_MIN, Lone};
 use crate::figures::{Key, Pair, Pairs, in_words, two_modes};
+use crate::figures::{latency, lone};
 use crate::gate::OPEN_REQUESTS;
 
 /// Smallest distance of two modes, in native medians: half of the bound of `Negligible`.
 const MODES_MIN: f64 = 0.05;
 
-/// The word where the timers of the host are coarser than the bound of `Negligible`.
+/// The word where N and N' differ by more than the bound of `Negligible`.
 const BELOW_FLOOR: &str = "below measurement floor";
 
-/// The row of one variant, from the open loops of this pair.
+/// Fewest lone requests of a 99.9th percentile.
+const P999_MIN: usize = 3_688;
+
+/// Begins of the texts that a row has for its other figures.
+const OTHER_FIGURES: [&str; 4] = [
+    "service jitter is ",
+    "the 99.9th percentile is ",
+    "N' against N: ",
+    "tail at the offered load ",
+];
+
+const LONG: &str = "% of the time passes inside requests longer than 3 native medians";
+
+/// Whether a text of a row is about another figure of it, and no doubt.
+#[must_use]
+pub fn is_other_figure(text: &str) -> bool {
+    OTHER_FIGURES.iter().any(|begin| text.starts_with(begin)) || text.ends_with(LONG)
+}
+
+/// The row of one variant beside the aggressor of this pair.
 pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) -> Row {
-    let mut row = Row::of_mechanism(context, mechanism, Axis::Jitter, None);
+    let mut row = Row::of_mechanism(context, mechanism, gpubench_record::Axis::Jitter, Some(pair));
     if !row.matrix.outcome.is_measured() {
         return row;
     }
@@ -28,22 +49,31 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
         return row.finish();
     };
     let native = context.cells.native_of(contended);
-    let planned = context.cells.pair(contended, &native);
-    let (Some(planned), Some(pairs)) = (planned, latency::pairs(&context.cells, contended)) else {
+    let Some(pairs) = lone::pairs(&context.cells, contended) else {
         row.doubt("no native cell was planned, and the unit of jitter is the native median");
         return row.finish();
     };
-    row.matrix.aggressor =
-        planned.measured.iter().find_map(|(_, top, _)| top.cell.aggressor.clone());
-    if context.input.plan.user_victim.is_some() && planned.measured.iter().any(without_schedule) {
+    row.matrix.aggressor.clone_from(&pair.aggressor);
+    if context.input.plan.user_victim.is_some() && pairs.measured.iter().any(without_schedule) {
         row.warn("the victim follows no schedule: these are service times of a closed loop");
     }
     row.decide_by("jitter", &pairs);
     reference::drift(context, &native, &mut row);
-    if overload(&pairs, &mut row) == Overload::None {
-        from_tails(context, contended, &pairs, &mut row);
+    let found = Lone::of(&pairs);
+    service(context, mechanism, &native, &pairs, &found, &mut row);
+    if pair.sub_axis == context.input.plan.jitter_from {
+        at_load(context, contended, &pairs, &mut row);
     }
     row.finish()
+}
+
+/// Warns the first row of a mechanism of the planned aggressors beside which no jitter was planned.
+pub(super) fn name_missing(missing: &[Pair], rows: &mut [Row]) {
+    let missing: Vec<&str> = missing.iter().filter_map(|pair| pair.aggressor.as_deref()).collect();
+    let mut measured = rows.iter_mut().filter(|row| row.matrix.jitter.is_some());
+    if let (Some(first), false) = (measured.next(), missing.is_empty()) {
+        first.warn(format!("jitter is not measured beside {}", missing.join(", ")));
+    }
 }
 
 /// Whether the victim of a contended cell followed no arrival schedule.
@@ -52,64 +82,35 @@ fn without_schedule((_, top, _): &(u32, &CellResult, &CellResult)) -> bool {
     victim.is_some_and(|victim| victim.schedule_hash.is_none())
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Overload {
-    None,
-    Some,
-}
-
-/// Judges overload beside the aggressor. A victim that keeps up in N and S but not in C has the
-/// lowest level. It has no percentiles, because they grow with the length of the run.
-fn overload(pairs: &Pairs<'_>, row: &mut Row) -> Overload {
-    let Some(found) = latency::Overload::of(pairs) else {
-        return Overload::None;
-    };
-    let (some, all) = (found.blocks, pairs.measured.len());
-    let text = |mean: Option<f64>| mean.map_or("unknown".to_owned(), |mean| format!("{mean:.1}"));
-    row.warn(format!(
-        "overloaded beside the aggressor in {some} of {all} blocks: offered {} per s, goodput {} \
-         per s, backlog slope {} per s (means over these blocks)",
-        text(found.offered_per_s),
-        text(found.goodput_per_s),
-        text(found.backlog_slope_per_s),
-    ));
-    row.matrix.requests = open_requests(pairs);
-    if 2 * some > all {
-        let range = LevelRange::at(Level::L0);
-        row.of_intervals = Some(range);
-        if !row.is_doubtful() {
-            row.set_range(range, Vec::new());
-            row.matrix.word = Some(word::of_jitter(Level::L0).to_owned());
-        }
-    } else {
-        row.doubt(format!("overloaded in {some} of {all} blocks only"));
-    }
-    Overload::Some
-}
-
-fn from_tails(context: &Context<'_>, contended: &Key, pairs: &Pairs<'_>, row: &mut Row) {
+/// The service jitter and its level.
+fn service(
+    context: &Context<'_>,
+    mechanism: &MechanismRow,
+    native: &Key,
+    pairs: &Pairs<'_>,
+    found: &Lone,
+    row: &mut Row,
+) {
     let thresholds = &context.input.plan.thresholds;
-    let requests_min = u64::from(thresholds.jitter_requests_min);
-    row.matrix.requests = open_requests(pairs);
-    let found = Jitter::of(pairs, requests_min);
-    let values = &found.values;
-    if values.len() < BLOCKS_MIN as usize {
-        let (have, need) = (values.len(), BLOCKS_MIN);
-        row.doubt(format!(
-            "{have} blocks have a p99 of {requests_min} requests or more in both cells, {need} \
-             are needed"
-        ));
-        if values.is_empty() {
-            return;
-        }
+    if row.matrix.requests == 0 {
+        row.matrix.requests = found.contended_ns.len() as u64;
+    }
+    if let Some(reason) = unmeasured(context, mechanism, pairs, found) {
+        return row.doubt(reason);
     }
     let Some(jitter) = row.take("jitter", found.estimate()) else {
         return;
     };
+    row.warn(format!(
+        "service jitter is {:.3} ms ({:.3} to {:.3})",
+        jitter.value * found.native_median_ns / 1e6,
+        jitter.lo * found.native_median_ns / 1e6,
+        jitter.hi * found.native_median_ns / 1e6
+    ));
     row.matrix.jitter = Some(jitter.clone());
-    split(context, contended, requests_min, row);
-    floor(context, &jitter, pairs, row);
-    let modes = two_modes(values, MODES_MIN);
+    stalls(found, row);
+    floor(context, native, &jitter, row);
+    let modes = two_modes(&found.values, MODES_MIN);
     let reach = modes.map(|modes| reaching(&jitter, [modes.low, modes.high]));
     let range = of_jitter(reach.as_ref().unwrap_or(&jitter), thresholds);
     if let Some(text) = modes.map(|modes| modes.in_words(|x| x)) {
@@ -122,7 +123,7 @@ fn from_tails(context: &Context<'_>, contended: &Key, pairs: &Pairs<'_>, row: &m
     if row.is_doubtful() {
         return;
     }
-    let bounds = [thresholds.jitter_negligible, thresholds.jitter_low_medium];
+    let bounds = [thresholds.jitter_negligible, thresholds.service_jitter_low_medium];
     let straddled = bounds
         .into_iter()
         .filter_map(|bound| blocks_needed("jitter", &jitter, bound, Scale::Linear))
@@ -133,36 +134,122 @@ fn from_tails(context: &Context<'_>, contended: &Key, pairs: &Pairs<'_>, row: &m
     }
 }
 
-/// Names the two parts of the jitter.
-fn split(context: &Context<'_>, contended: &Key, requests_min: u64, row: &mut Row) {
-    let parts = latency::split(&context.cells, contended, requests_min);
-    for (what, part) in parts.into_iter().flatten() {
-        if let Ok(part) = part {
-            row.warn(format!("{what} {}", in_words(&part)));
-        }
+/// Why there is no service jitter; `None` where there is.
+fn unmeasured(
+    context: &Context<'_>,
+    mechanism: &MechanismRow,
+    pairs: &Pairs<'_>,
+    found: &Lone,
+) -> Option<String> {
+    let planned = context.input.plan.mechanisms.iter();
+    let mut planned = planned.filter(|one| one.variant == mechanism.variant);
+    let takes_turns = planned.any(|one| one.properties.takes_turns());
+    let is_sparse = pairs.measured.iter().all(|(_, top, _)| top.cell.sparse.is_some());
+    if found.contended_ns.is_empty() {
+        let open = pairs.measured.iter().any(|(_, top, _)| !top.cell.closed_only);
+        return Some(if open && !is_sparse {
+            "no latencies of single requests: the record has none (formats before 2.4)".to_owned()
+        } else {
+            "no latencies of single requests: no sparse phase was planned".to_owned()
+        });
+    }
+    if takes_turns && !is_sparse {
+        return Some(
+            "tenants take turns, and requests in quick succession meet the same part of a turn: \
+             service jitter needs a sparse phase"
+                .to_owned(),
+        );
+    }
+    let have = found.values.len();
+    (have < GROUPS_MIN).then(|| {
+        let needed = found.blocks_needed().map_or(String::new(), |blocks| {
+            format!(": {blocks} blocks of these cells are needed, {} are there", found.planned)
+        });
+        format!(
+            "{} of {LONE_MIN} requests that found no other, {GROUPS_MIN} are needed{needed}",
+            counted(have, "group")
+        )
+    })
+}
+
+/// Long requests, which a quantile of 0.99 does not show.
+fn stalls(found: &Lone, row: &mut Row) {
+    if let Some(share) = found.stalled_share() {
+        row.warn(format!("{:.2} {LONG}", 100.0 * share));
+    }
+    let p999 = gpubench_stats::Sorted::new(found.contended_ns.clone());
+    if let Ok(sorted) = p999
+        && found.contended_ns.len() >= P999_MIN
+        && let Ok(p999_ns) = sorted.median_unbiased(0.999)
+    {
+        row.warn(format!("the 99.9th percentile is {:.3} ms", p999_ns / 1e6));
+    }
+    if found.holds_stalls() {
+        row.warn("holds stalls: more than 1 % of requests last more than ten medians");
     }
 }
 
-/// Doubts the row where the timers of the host are coarser than the bound of `Negligible` and the
-/// jitter lies below what they resolve, or where it is unknown what they resolve.
-fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut Row) {
-    let median_ns = latency::native_median_ns(pairs);
-    let floor_ns = match context.input.timer_floor_ns {
-        Ok(floor_ns) => floor_ns,
-        Err(reason) => {
-            return row.doubt(format!("the timer floor of the host is unknown: {reason}"));
-        }
-    };
-    // Virtual time has no floor, and a jitter has medians.
-    let (Some(floor_ns), Some(median_ns)) = (floor_ns, median_ns) else {
+/// Doubts the row where N' against N has as much jitter, and more than the bound of `Negligible`.
+fn floor(context: &Context<'_>, native: &Key, jitter: &Estimate, row: &mut Row) {
+    let cells = &context.cells;
+    let Some(pairs) = cells.pair(&native.with(Condition::NAgain), native) else {
         return;
     };
-    let floor = floor_ns / median_ns;
-    let coarse = floor > context.input.plan.thresholds.jitter_negligible && jitter.hi <= floor;
-    if coarse {
-        row.matrix.word = Some(BELOW_FLOOR.to_owned());
-        row.doubt(format!("{BELOW_FLOOR}: the timers of this host resolve {floor:.3} {UNIT}"));
+    let again = Lone::of(&pairs);
+    if again.values.len() < GROUPS_MIN {
+        return;
     }
+    let Ok(again) = again.estimate() else {
+        return;
+    };
+    row.warn(format!("N' against N: {}", in_words(&again)));
+    let negligible = context.input.plan.thresholds.jitter_negligible;
+    if again.hi > negligible && jitter.hi <= again.hi {
+        row.matrix.word = Some(BELOW_FLOOR.to_owned());
+        row.doubt(format!("{BELOW_FLOOR}: N' against N has {:.3} {UNIT}", again.hi));
+    }
+}
+
+// The tail at the offered load: a property of the mechanism and of the queue of the load.
+
+fn at_load(context: &Context<'_>, contended: &Key, lone: &Pairs<'_>, row: &mut Row) {
+    let Some(pairs) = latency::pairs(&context.cells, contended) else {
+        return;
+    };
+    row.matrix.requests = open_requests(&pairs);
+    if overload(&pairs, row) {
+        return;
+    }
+    let requests_min = u64::from(context.input.plan.thresholds.tail_requests_min);
+    let tail = Tail::of(&pairs, requests_min);
+    let Some(estimate) = tail.estimate().ok().filter(|_| !tail.values.is_empty()) else {
+        return;
+    };
+    let alone = lone::queue_alone(lone).map_or(String::new(), |[wait_ms, tail]| {
+        format!(
+            "; the queue of these service times alone gives {tail:.2}, with a mean wait of \
+             {wait_ms:.3} ms"
+        )
+    });
+    row.warn(format!("tail at the offered load {}{alone}", in_words(&estimate)));
+    row.matrix.tail_at_load = Some(estimate);
+}
+
+/// Names an overload beside the aggressor: percentiles then grow with the length of the run.
+fn overload(pairs: &Pairs<'_>, row: &mut Row) -> bool {
+    let Some(found) = latency::Overload::of(pairs) else {
+        return false;
+    };
+    let (some, all) = (found.blocks, pairs.measured.len());
+    let text = |mean: Option<f64>| mean.map_or("unknown".to_owned(), |mean| format!("{mean:.1}"));
+    row.warn(format!(
+        "overloaded beside the aggressor in {some} of {all} blocks: offered {} per s, goodput {} \
+         per s, backlog slope {} per s (means over these blocks)",
+        text(found.offered_per_s),
+        text(found.goodput_per_s),
+        text(found.backlog_slope_per_s),
+    ));
+    true
 }
 
 fn open_requests(pairs: &Pairs<'_>) -> u64 {

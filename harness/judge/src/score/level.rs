@@ -1,4 +1,5 @@
-//! From intervals to levels: the tables of `scoring-v3`, as functions of interval ends only.
+//! From intervals to levels: the tables of `scoring-v4`, as functions of interval ends only. Equal
+//! figures have equal levels, whatever the mechanism.
 //!
 //! Each table is read twice: at the worse ends of all intervals and at the better ends. Where both
 //! give the same level, the level is measured. Where they differ, an interval straddles a boundary,
@@ -9,9 +10,11 @@ use std::fmt;
 use gpubench_record::{Estimate, Thresholds};
 
 /// Lower bounds, for L3 and L2, of the proportion of trials that come out as promised: reservations
-/// honoured, clean pages, faults contained.
+/// honoured, clean releases, faults contained.
 pub(super) const PROPORTION_L3: f64 = 0.95;
 pub(super) const PROPORTION_L2: f64 = 0.80;
+/// Upper bound of that proportion for L0. Like L2 it takes 17 trials of which all ended alike.
+const PROPORTION_L0: f64 = 0.20;
 
 /// How strong the isolation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,17 +66,9 @@ impl LevelRange {
         (self.worst == self.best).then_some(self.worst)
     }
 
-    /// The levels that the interval of a proportion leaves open: L0 where no trial came out as
-    /// promised, L1 below the bound of L2.
+    /// The levels that the interval of a proportion leaves open. L0 takes that no trial came out as
+    /// promised, and so many trials that the interval ends at [`PROPORTION_L0`].
     pub(super) fn of_proportion(proportion: &Estimate) -> Self {
-        Self::of_bounds(proportion.value > 0.0, proportion.lo, proportion.hi)
-    }
-
-    /// The same from the bounds; `any` says whether any trial came out as promised.
-    pub(super) fn of_bounds(any: bool, lo: f64, hi: f64) -> Self {
-        if !any {
-            return Self::at(Level::L0);
-        }
         let level = |end: f64| {
             if end >= PROPORTION_L3 {
                 Level::L3
@@ -83,7 +78,11 @@ impl LevelRange {
                 Level::L1
             }
         };
-        Self { worst: level(lo), best: level(hi) }
+        if proportion.value > 0.0 {
+            return Self { worst: level(proportion.lo), best: level(proportion.hi) };
+        }
+        let best = if proportion.hi <= PROPORTION_L0 { Level::L0 } else { level(proportion.hi) };
+        Self { worst: Level::L0, best }
     }
 
     /// All levels of two ranges, and those between.
@@ -97,70 +96,44 @@ impl LevelRange {
     }
 }
 
-/// The figures that decide the level of a resource axis.
+/// The figures that decide the level of a resource axis. The isolation index explains it and has no
+/// part in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Resource<'a> {
     pub retention: &'a Estimate,
-    /// `None` where no native cell can run.
+    /// `None` where no native cell can run; L2 is then the best level.
     pub guarantee: Option<&'a Estimate>,
-    /// `None` where no unprotected cell can run, or where the interval of the index is unbounded.
-    pub index: Option<&'a Estimate>,
-    /// Whether N or U cannot run. Retention then decides without them, and L2 is the best level.
-    pub capped: bool,
 }
 
 impl Resource<'_> {
     /// The levels that the intervals leave open.
     pub(super) fn range(&self, thresholds: &Thresholds) -> LevelRange {
-        // An unbounded index may be anything. A guarantee that cannot be measured counts as kept:
-        // the cap at L2 stands for it.
-        let index = self.index.map_or((f64::NEG_INFINITY, f64::INFINITY), |i| (i.lo, i.hi));
-        let guarantee = self.guarantee.map_or((f64::INFINITY, f64::INFINITY), |g| (g.lo, g.hi));
-        let at_best = Ends {
-            retention: self.retention.hi,
-            guarantee: guarantee.1,
-            // L0 where the interval ends at the bound, L1 where it starts there.
-            above_index: index.1 > thresholds.index_l1 || index.0 >= thresholds.index_l1,
-        };
-        let at_worst = Ends {
-            retention: self.retention.lo,
-            guarantee: guarantee.0,
-            above_index: index.0 >= thresholds.index_l1,
-        };
-        let cap = if self.capped { Level::L2 } else { Level::L3 };
+        let (lo, hi) = self.guarantee.map_or((f64::INFINITY, f64::INFINITY), |g| (g.lo, g.hi));
+        let cap = if self.guarantee.is_none() { Level::L2 } else { Level::L3 };
         LevelRange {
-            worst: at_worst.level(thresholds).min(cap),
-            best: at_best.level(thresholds).min(cap),
+            worst: level(self.retention.lo, lo, thresholds).min(cap),
+            best: level(self.retention.hi, hi, thresholds).min(cap),
         }
     }
 
-    /// Whether the mechanism isolates, but gives the tenant less than the guarantee of L3.
+    /// Whether the mechanism isolates, but gives the tenant less than the guarantee of L2 and L3.
     pub(super) fn forfeits_capacity(&self, thresholds: &Thresholds) -> bool {
         let short = self.guarantee.is_some_and(|g| g.hi < thresholds.guarantee_l3);
         short && self.retention.lo >= thresholds.retention_l2
     }
 }
 
-/// One end of every interval.
-struct Ends {
-    retention: f64,
-    guarantee: f64,
-    above_index: bool,
-}
-
-impl Ends {
-    /// The table for exact figures; the first row that holds.
-    fn level(&self, thresholds: &Thresholds) -> Level {
-        let guaranteed = self.guarantee >= thresholds.guarantee_l3;
-        if self.retention >= thresholds.retention_l3 && guaranteed {
-            Level::L3
-        } else if self.retention >= thresholds.retention_l2 && guaranteed {
-            Level::L2
-        } else if self.retention >= thresholds.retention_l2 || self.above_index {
-            Level::L1
-        } else {
-            Level::L0
-        }
+/// The table for exact figures; the first row that holds.
+fn level(retention: f64, guarantee: f64, thresholds: &Thresholds) -> Level {
+    let guaranteed = guarantee >= thresholds.guarantee_l3;
+    if retention >= thresholds.retention_l3 && guaranteed {
+        Level::L3
+    } else if retention >= thresholds.retention_l2 && guaranteed {
+        Level::L2
+    } else if retention >= thresholds.retention_l1 {
+        Level::L1
+    } else {
+        Level::L0
     }
 }
 
@@ -170,7 +143,7 @@ pub(super) fn of_jitter(jitter: &Estimate, thresholds: &Thresholds) -> LevelRang
     let level = |j: f64| {
         if j <= thresholds.jitter_negligible {
             Level::L3
-        } else if j <= thresholds.jitter_low_medium {
+        } else if j <= thresholds.service_jitter_low_medium {
             Level::L2
         } else {
             Level::L0
@@ -192,11 +165,20 @@ pub(super) fn reaching(estimate: &Estimate, values: [f64; 2]) -> Estimate {
     }
 }
 
+/// What an interval is made over, as its text names it.
+const fn parts_of(scale: Scale) -> &'static str {
+    match scale {
+        Scale::Linear => "groups",
+        Scale::Log => "blocks",
+    }
+}
+
 /// The scale on which the interval of a figure is symmetric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
+    /// That of jitter, which is over groups of blocks.
     Linear,
-    /// That of ratios.
+    /// That of ratios, which are over blocks.
     Log,
 }
 
@@ -229,6 +211,7 @@ pub(super) fn blocks_needed(
     if !(estimate.lo < bound && bound <= estimate.hi) {
         return None;
     }
+    let parts = parts_of(scale);
     let scale = |x: f64| match scale {
         Scale::Linear => x,
         Scale::Log => x.ln(),
@@ -247,8 +230,8 @@ pub(super) fn blocks_needed(
     let enough = distance > 0.0 && needed < f64::from(u32::MAX);
     let blocks = enough.then(|| (needed as u32).max(estimate.n + 1));
     let wanted = match blocks {
-        Some(blocks) => format!("about {blocks} blocks are needed"),
-        None => "no number of blocks would decide".to_owned(),
+        Some(blocks) => format!("about {blocks} {parts} are needed"),
+        None => format!("no number of {parts} would decide"),
     };
     let text = format!("{what} straddles {bound}: {wanted}, {} are there", estimate.n);
     Some(Straddled { text, blocks })
@@ -273,62 +256,69 @@ mod tests {
 
     type Ends = (f64, f64);
 
-    fn range(r: Ends, g: Option<Ends>, i: Option<Ends>, capped: bool, t: &Thresholds) -> String {
-        let (r, g, i) = (estimate(r), g.map(estimate), i.map(estimate));
-        let resource = Resource { retention: &r, guarantee: g.as_ref(), index: i.as_ref(), capped };
-        resource.range(t).to_string()
+    fn range(r: Ends, g: Option<Ends>) -> String {
+        let (r, g) = (estimate(r), g.map(estimate));
+        let resource = Resource { retention: &r, guarantee: g.as_ref() };
+        resource.range(&Thresholds::default()).to_string()
     }
 
     #[test]
     fn the_table_of_resource_axes() {
         const FULL: Option<Ends> = Some((0.95, 1.0));
-        const GOOD: Option<Ends> = Some((0.9, 1.0));
-        let table: &[(Ends, Option<Ends>, Option<Ends>, &str)] = &[
-            // A good mechanism, one that forfeits capacity, and no protection.
-            ((0.97, 0.99), Some((0.97, 0.99)), Some((0.96, 0.98)), "L3"),
-            ((0.99, 1.01), Some((0.49, 0.51)), Some((0.98, 1.02)), "L1"),
-            ((0.49, 0.51), Some((0.49, 0.51)), Some((-0.01, 0.01)), "L0"),
+        let table: &[(Ends, Option<Ends>, &str)] = &[
+            // A good mechanism, one that forfeits capacity, an even split, and a starved victim.
+            ((0.97, 0.99), Some((0.97, 0.99)), "L3"),
+            ((0.99, 1.01), Some((0.49, 0.51)), "L1"),
+            ((0.49, 0.51), Some((0.49, 0.51)), "L0"),
+            ((0.0, 0.005), Some((0.0, 0.005)), "L0"),
             // Bounds belong to the better level.
-            ((0.95, 1.0), Some((0.80, 0.9)), GOOD, "L3"),
-            ((0.80, 0.949), FULL, GOOD, "L2"),
-            ((0.60, 0.799), FULL, Some((0.2, 0.9)), "L1"),
-            ((0.60, 0.799), FULL, Some((0.1, 0.2)), "L0"),
-            ((0.60, 0.799), FULL, Some((0.2, 0.2)), "L1"),
+            ((0.95, 1.0), Some((0.80, 0.9)), "L3"),
+            ((0.80, 0.949), FULL, "L2"),
+            ((0.60, 0.799), FULL, "L1"),
+            ((0.50, 0.599), FULL, "L0"),
             // Straddling.
-            ((0.949, 1.0), FULL, GOOD, "L2..L3"),
-            ((0.799, 0.94), FULL, GOOD, "L1..L2"),
-            ((0.799, 1.0), FULL, GOOD, "L1..L3"),
-            ((0.60, 0.799), FULL, Some((0.1, 0.3)), "L0..L1"),
-            ((0.60, 0.81), FULL, Some((0.0, 0.1)), "L0..L2"),
-            ((0.96, 1.0), Some((0.79, 0.81)), GOOD, "L1..L3"),
-            ((0.85, 0.90), Some((0.79, 0.81)), GOOD, "L1..L2"),
-            // Isolated, but capacity forfeited; an index below its bound does not matter then.
-            ((0.85, 0.90), Some((0.5, 0.799)), GOOD, "L1"),
-            ((0.79, 0.90), Some((0.5, 0.6)), GOOD, "L1"),
-            ((0.79, 0.90), Some((0.5, 0.6)), Some((0.0, 0.1)), "L0..L1"),
-            // No bound for the index.
-            ((0.60, 0.70), FULL, None, "L0..L1"),
-            ((0.96, 1.0), FULL, None, "L3"),
+            ((0.949, 1.0), FULL, "L2..L3"),
+            ((0.799, 0.94), FULL, "L1..L2"),
+            ((0.799, 1.0), FULL, "L1..L3"),
+            ((0.59, 0.799), FULL, "L0..L1"),
+            ((0.59, 0.81), FULL, "L0..L2"),
+            ((0.96, 1.0), Some((0.79, 0.81)), "L1..L3"),
+            ((0.85, 0.90), Some((0.79, 0.81)), "L1..L2"),
+            // Isolated, but capacity forfeited.
+            ((0.85, 0.90), Some((0.5, 0.799)), "L1"),
+            ((0.79, 0.90), Some((0.5, 0.6)), "L1"),
+            // Without native cells L2 is the best level.
+            ((0.99, 1.0), None, "L2"),
+            ((0.79, 0.96), None, "L1..L2"),
+            ((0.40, 0.50), None, "L0"),
         ];
-        let thresholds = Thresholds::default();
-        for (r, g, i, want) in table {
-            assert_eq!(range(*r, *g, *i, false, &thresholds), *want, "R {r:?} G {g:?} I {i:?}");
+        for (r, g, want) in table {
+            assert_eq!(range(*r, *g), *want, "R {r:?} G {g:?}");
         }
     }
 
     #[test]
-    fn without_references_l2_is_the_best_level() {
-        let thresholds = Thresholds::default();
-        for (r, want) in [
-            ((0.99, 1.0), "L2"),
-            ((0.94, 0.96), "L2"),
-            ((0.79, 0.96), "L0..L2"),
-            ((0.40, 0.50), "L0..L1"),
+    fn a_proportion_is_decided_by_its_printed_interval() {
+        for (good, trials, want) in [
+            (16, 16, "L1..L3"),
+            (17, 17, "L2..L3"),
+            (71, 71, "L2..L3"),
+            (72, 72, "L3"),
+            (1, 1, "L1..L3"),
+            (0, 1, "L0..L3"),
+            (0, 16, "L0..L1"),
+            (0, 17, "L0"),
+            (1, 17, "L1"),
+            (13, 17, "L1..L2"),
         ] {
-            assert_eq!(range(r, None, None, true, &thresholds), want, "{r:?}");
+            let found = gpubench_stats::proportion::clopper_pearson(
+                good,
+                trials,
+                gpubench_stats::Confidence::P95,
+            );
+            let found = crate::figures::printed(found.expect("an interval"), "proportion");
+            assert_eq!(LevelRange::of_proportion(&found).to_string(), want, "{good}/{trials}");
         }
-        let short = Some((0.4, 0.5));
-        assert_eq!(range((0.99, 1.0), short, None, true, &thresholds), "L1");
     }
 
     #[test]
@@ -336,8 +326,8 @@ mod tests {
         let default = Thresholds::default();
         for (ends, want) in [
             ((-0.2, 0.10), "L3"),
-            ((0.101, 1.0), "L2"),
-            ((1.001, 7.0), "L0"),
+            ((0.101, 0.5), "L2"),
+            ((0.501, 7.0), "L0"),
             ((0.05, 0.5), "L2..L3"),
             ((0.10, 0.5), "L2..L3"),
             ((0.5, 1.1), "L0..L2"),
@@ -345,7 +335,8 @@ mod tests {
         ] {
             assert_eq!(of_jitter(&estimate(ends), &default).to_string(), want, "{ends:?}");
         }
-        let strict = Thresholds { jitter_negligible: 0.01, jitter_low_medium: 0.04, ..default };
+        let (jitter_negligible, service_jitter_low_medium) = (0.01, 0.04);
+        let strict = Thresholds { jitter_negligible, service_jitter_low_medium, ..default };
         assert_eq!(of_jitter(&estimate((0.05, 0.5)), &strict).to_string(), "L0");
     }
 
@@ -373,7 +364,7 @@ mod boundary_tests {
         // Half width 1/4, distance 1/8: four times the blocks.
         let index = estimate(0.5, 0.25, 0.75, "index");
         let found = blocks_needed("index", &index, 0.375, Scale::Linear).expect("it straddles");
-        let want = "index straddles 0.375: about 32 blocks are needed, 8 are there";
+        let want = "index straddles 0.375: about 32 groups are needed, 8 are there";
         assert_eq!((found.text.as_str(), found.blocks), (want, Some(32)));
         // On the log scale: half width ln 1.21, distance ln 1.1, again twice as far.
         let ratio = estimate(1.1 * 0.8, 0.8 * 1.1 / 1.21, 0.8 * 1.1 * 1.21, "ratio");

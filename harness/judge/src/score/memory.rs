@@ -1,9 +1,10 @@
 //! Rows of the memory axis that come from probes: proportions, and how far a tenant gets over its
 //! memory limit.
 //!
-//! A proportion has the level of its one-sided bounds ([`Bounds`](super::proportion::Bounds)). A
-//! cap has the level of its worst allocation call: L3 up to 1 % over the limit, L2 up to 10 %; L1
-//! where some calls are held to within 10 % and others are not, L0 where none is.
+//! A proportion has the level of its printed interval, over independent units: reservations,
+//! release events, mappings. A cap has the level of its worst allocation call: L3 up to 1 % over
+//! the limit, L2 up to 10 %; L1 where some calls are held to within 10 % and others are not, L0
+//! where none is.
 
 use gpubench_record::{
     Axis, BLOCKS_MIN, CapCall, CellResult, Condition, Ends, Estimate, MechanismRow, ProbeFound,
@@ -121,18 +122,23 @@ fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
     if promised.counts().1 > 0 {
         let figure = promised.estimate();
         let estimate = row.take("proportion", figure)?;
-        if let Ok(bounds) = promised.bounds() {
-            range = Some(bounds.levels());
-            row.warn(bounds.in_words());
-        }
+        range = Some(LevelRange::of_proportion(&estimate));
         row.matrix.survival = Some(estimate);
     }
     range
 }
 
 fn residue(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
-    let ProbeFound::Residue { released_by, page_bytes, marked, found_by_owner, scanned, stale } =
-        found
+    let ProbeFound::Residue {
+        releases,
+        clean,
+        released_by,
+        page_bytes,
+        marked,
+        found_by_owner,
+        scanned,
+        stale,
+    } = found
     else {
         return;
     };
@@ -141,17 +147,20 @@ fn residue(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
             "the owner found {found_by_owner} of its {marked} marked pages: the scan misses pages"
         ));
     }
-    let pages = (*marked).min(*scanned);
-    promised.add("clean pages", pages.saturating_sub(*stale), pages);
+    let clean = clean.unwrap_or(u32::from(*stale == 0));
+    promised.add("clean releases", clean.into(), (*releases).into());
     let how = if released_by == "freed" { "freed" } else { "given up with their context" };
     row.warn(format!(
-        "{stale} of {marked} marked pages of {page_bytes} bytes, {how}, were found by the next \
-         tenant among {scanned}; the interval takes pages for independent"
+        "{stale} of {marked} marked pages of {page_bytes} bytes, {how} in {}, were found by the \
+         next tenant among {scanned}",
+        gpubench_record::counted(*releases, "release")
     ));
 }
 
 fn visibility(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
     let ProbeFound::Visibility {
+        mappings,
+        blocked_mappings,
         reads,
         blocked_reads,
         allocations,
@@ -161,7 +170,12 @@ fn visibility(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
     else {
         return;
     };
-    promised.add("reads kept out", (*blocked_reads).into(), (*reads).into());
+    let blocked = blocked_mappings.unwrap_or(u32::from(blocked_reads == reads));
+    promised.add("mappings kept private", blocked.into(), (*mappings).into());
+    row.warn(format!(
+        "{blocked_reads} of {reads} reads at addresses of {} were kept out",
+        gpubench_record::counted(*mappings, "mapping")
+    ));
     row.warn("the neighbour's addresses were read by copies, not by kernels");
     if *visible_in_free > 0 {
         row.warn(format!(
@@ -244,12 +258,8 @@ fn of_overshoots(calls: &[f64]) -> Level {
 // Rows of victims with answering codes: the proportion of requests for memory that are honoured
 // beside the memory hog.
 //
-// The level is that of the proportion ([`LevelRange::of_proportion`]). A level below L2 also needs
-// an isolation index of at least the profile's bound, because memory that the hog leaves free
-// between two allocations is no protection. With `s` the proportion honoured under the mechanism
-// and `u` that of the unprotected form, the index is `1 - ln s / ln u`; its ends combine the worst
-// ends of both intervals, which makes the interval conservative. Where the mechanism is its own
-// unprotected form, the index is 0.
+// The level is that of the proportion ([`LevelRange::of_proportion`]). The unprotected form shows
+// that the hog takes memory at all.
 
 /// What is counted.
 const UNIT: &str = "requests honoured";
@@ -286,12 +296,13 @@ pub(super) fn reservation_row(context: &Context<'_>, mechanism: &MechanismRow, p
         let found = in_words(&found);
         row.doubt(format!("requests are refused without the hog as well: {found}"));
     }
-    let unprotected = unprotected(context, contended, mechanism, &mut row);
+    let is_strong = unprotected(context, contended, mechanism, &mut row);
     if let Some(share) = &share
         && !row.is_doubtful()
     {
-        let index_l1 = context.input.plan.thresholds.index_l1;
-        let range = levels(share, &unprotected, index_l1);
+        let range = of_requests(share, context.input.plan.thresholds.retention_l1);
+        // Without an unprotected form the hog may be too weak.
+        let range = if is_strong { range } else { range.weaker(LevelRange::at(Level::L2)) };
         row.set_range(range, vec!["more blocks would decide".to_owned().into()]);
         word(context, mechanism, range, &mut row);
     }
@@ -311,44 +322,26 @@ fn word(context: &Context<'_>, mechanism: &MechanismRow, range: LevelRange, row:
     row.matrix.word = Some(word.to_owned());
 }
 
-/// The unprotected form of a mechanism.
-enum Unprotected {
-    /// It was not measured.
-    Unknown,
-    /// It is the mechanism itself.
-    Itself,
-    /// The proportion that it honours.
-    Honours(Estimate),
-}
-
-/// The levels that both intervals leave open.
-fn levels(share: &Estimate, unprotected: &Unprotected, index_l1: f64) -> LevelRange {
-    let index: [f64; 2] = match unprotected {
-        Unprotected::Unknown => {
-            return LevelRange::of_proportion(share).weaker(LevelRange::at(Level::L2));
-        }
-        Unprotected::Itself => [0.0; 2],
-        Unprotected::Honours(form) => {
-            [(share.lo, form.hi), (share.hi, form.lo)].map(|(s, u)| 1.0 - s.ln() / u.ln())
-        }
-    };
-    let at = |level: Level, index: f64| {
-        let no_better = level < Level::L2 && index < index_l1;
-        if no_better { Level::L0 } else { level }
-    };
+/// The levels of a share of requests, which is a rate as well: L1 takes as much of it as L1 of a
+/// retention.
+fn of_requests(share: &Estimate, l1: f64) -> LevelRange {
     let range = LevelRange::of_proportion(share);
-    LevelRange { worst: at(range.worst, index[0]), best: at(range.best, index[1]) }
+    let at = |level: Level, end: f64| {
+        if level == Level::L1 && end < l1 { Level::L0 } else { level }
+    };
+    LevelRange { worst: at(range.worst, share.lo), best: at(range.best, share.hi) }
 }
 
-/// What the unprotected form honours. A hog that leaves it nearly everything is too weak.
+/// Whether there is an unprotected form. Where the hog leaves it nearly everything, it is too weak,
+/// and the row is in doubt.
 fn unprotected(
     context: &Context<'_>,
     contended: &Key,
     mechanism: &MechanismRow,
     row: &mut Row,
-) -> Unprotected {
+) -> bool {
     let Some((key, u_kind)) = unprotected_form(context, contended, mechanism, row) else {
-        return Unprotected::Unknown;
+        return false;
     };
     row.matrix.u_kind = Some(u_kind);
     let cells = context.cells.blocks(key).into_iter().flatten();
@@ -361,7 +354,7 @@ fn unprotected(
         ));
     }
     let Some(share) = honoured(&cells, "unprotected", row) else {
-        return Unprotected::Unknown;
+        return false;
     };
     let max = context.input.plan.thresholds.effectiveness_max;
     if share.hi > max {
@@ -371,7 +364,7 @@ fn unprotected(
              {max}"
         ));
     }
-    if key == contended { Unprotected::Itself } else { Unprotected::Honours(share) }
+    true
 }
 
 /// Honoured requests, and answered requests.

@@ -1,10 +1,10 @@
-//! From judged cells to the measured matrix: `scoring-v3` as a pure function of a record.
+//! From judged cells to the measured matrix: `scoring-v4` as a pure function of a record.
 //!
 //! No I/O, no clock: an old record can be scored again. Only measured cells count. Cells are paired
 //! by group, block and victim, and the block is the unit of inference. P is the closed-loop rate of
 //! fixed work in a condition: N native, S solo under the mechanism, C beside the aggressor at full
-//! dose, U as C without the mechanism's protection. q50 and q99 are quantiles of the open-loop
-//! latency.
+//! dose, U as C without the mechanism's protection. q50 and q99 are quantiles of
+//! requests that find their own queue empty.
 //!
 //! | figure | formula |
 //! |---|---|
@@ -13,12 +13,12 @@
 //! | guarantee | `G = P_C / P_N` |
 //! | effectiveness | `U = P_U / P_N` |
 //! | isolation index | `I = 1 - ln R / ln U` |
-//! | jitter | `J = [(q99 - q50)_C - (q99 - q50)_N] / q50_N` |
+//! | service jitter | `J = [(q99 - q50)_C - s (q99 - q50)_N] / q50_N`, `s = q50_C / q50_N` |
 //! | survival | honoured requests over answered requests; contained trials over all trials |
 //!
 //! The interval of a ratio is a t interval over the logarithms of its blocks (Kalibera and Jones,
 //! arXiv 2007.10899). That of I is Fieller's interval for a ratio of two means. That of J is a t
-//! interval over the blocks' values. That of survival is Clopper and Pearson's. Levels follow from
+//! interval over groups of blocks. That of survival is Clopper and Pearson's. Levels follow from
 //! interval ends, never from estimates.
 
 mod dose;
@@ -46,6 +46,7 @@ use gpubench_record::{
 
 use crate::figures::{Cells, CellsError, Reading};
 use crate::gate::open_loop_doubt;
+pub use jitter::is_other_figure;
 use row::Requested;
 use row::Row;
 pub use row::Straddling;
@@ -53,7 +54,7 @@ pub use row::plans_jitter;
 pub use tally::{MACHINE_HASH, Pooled, pool};
 
 /// The version of the rules, as records name it.
-pub const VERSION: &str = "scoring-v3";
+pub const VERSION: &str = "scoring-v4";
 
 /// The parts of a record that scoring reads.
 #[derive(Debug, Clone, Copy)]
@@ -73,9 +74,6 @@ pub struct ScoreInput<'a> {
     pub calibration: &'a Calibration,
     /// The findings of probes; empty where the run has none.
     pub probes: &'a [ProbeResult],
-    /// Lateness of the host's timers without any load; `None` in virtual time, and an error with
-    /// its reason where it was not measured.
-    pub timer_floor_ns: Result<Option<f64>, &'a str>,
 }
 
 /// The scores of a record.
@@ -175,9 +173,11 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
             });
         }
         rows.extend(memory::rows(context, mechanism));
-        if let Some(pair) = &requested.jitter {
-            rows.push(jitter::row(context, mechanism, pair));
-        }
+        let pairs = requested.jitter.iter();
+        let mut jitter: Vec<Row> =
+            pairs.map(|pair| jitter::row(context, mechanism, pair)).collect();
+        jitter::name_missing(&requested.without_jitter, &mut jitter);
+        rows.extend(jitter);
         rows.extend(fault::rows(context, mechanism));
     }
     let neighbours = &context.input.plan.neighbours;

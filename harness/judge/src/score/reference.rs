@@ -221,7 +221,7 @@ pub(super) fn single_tenant_rows(
     if !context.input.probes.is_empty() {
         push(Axis::Memory);
     }
-    if requested.jitter.is_some() {
+    if !requested.jitter.is_empty() {
         push(Axis::Jitter);
     }
     if !context.input.plan.fault_trials.is_empty() {

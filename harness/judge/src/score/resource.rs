@@ -1,6 +1,6 @@
 //! Rows of the resource axes: retention and the other figures of closed-loop rates.
 
-use gpubench_record::{Condition, Estimate, MechanismRow, SubAxis, Thresholds};
+use gpubench_record::{Condition, Ends, Estimate, MechanismRow, SubAxis, Thresholds};
 use gpubench_stats::{Confidence, NoEstimate, ratio};
 
 use super::level::{Resource, Scale, blocks_needed, reaching};
@@ -38,11 +38,8 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
 struct Measured {
     retention: Option<Estimate>,
     guarantee: Option<Estimate>,
-    index: Option<Estimate>,
     /// Both modes of the retention.
-    modes: Option<Both>,
-    /// Whether N and U were planned at all.
-    has_references: bool,
+    modes: Option<TwoModes>,
 }
 
 impl Measured {
@@ -60,26 +57,21 @@ impl Measured {
         add(context, contended, &solo, row);
         reference::drift(context, &native, row);
         let unprotected = unprotected(context, contended, mechanism, row);
-        let index = match (&retention, &unprotected) {
-            (Some((of_r, _)), Some((of_u, same_blocks))) => {
-                isolation_index(of_r, of_u, *same_blocks, row)
-            }
-            _ => None,
-        };
-        let modes = retention.as_ref().and_then(|(logs, _)| logs.two_modes());
+        if let (Some((of_r, estimate)), Some((of_u, same_blocks))) = (&retention, &unprotected)
+            && estimate.ends == Ends::Interval
+        {
+            row.matrix.isolation_index = isolation_index(of_r, of_u, *same_blocks, row);
+        }
         let measured = Self {
-            modes: modes.map(|modes| Both {
-                modes,
-                of_u: unprotected.as_ref().and_then(|(of_u, _)| of_u.mean()),
-            }),
-            has_references: cells.blocks(&native).is_some() && row.matrix.u_kind.is_some(),
+            modes: retention
+                .as_ref()
+                .filter(|(_, estimate)| estimate.ends == Ends::Interval)
+                .and_then(|(logs, _)| logs.two_modes()),
             retention: retention.map(|(_, estimate)| estimate),
             guarantee: guarantee.map(|(_, estimate)| estimate),
-            index,
         };
         row.matrix.retention.clone_from(&measured.retention);
         row.matrix.guarantee.clone_from(&measured.guarantee);
-        row.matrix.isolation_index.clone_from(&measured.index);
         measured
     }
 }
@@ -124,7 +116,7 @@ fn starved(what: &str, pairs: &Pairs<'_>, row: &mut Row) {
     if starved > 0 {
         row.warn(format!(
             "{what}: the victim starved in {starved} of {all} blocks: n completions mean a rate \
-             between n - 1 and n + 1, and the value takes the higher one"
+             between n - 1 and n + 1, and the higher one counts"
         ));
     }
 }
@@ -152,12 +144,12 @@ pub(super) fn unprotected_form<'a>(
     let mut planned = context.input.plan.mechanisms.iter();
     let planned = planned.find(|one| one.variant == mechanism.variant);
     let Some(form) = planned.and_then(|one| one.unprotected.as_deref()) else {
-        row.warn("no unprotected form can run here: no effectiveness, no index, L2 at most");
+        row.warn("no unprotected form can run here: no effectiveness, no index");
         return None;
     };
     let cells = &context.cells;
     let Some(key) = cells.unprotected(form, &contended.pair, &contended.group) else {
-        row.warn(format!("no cell of the unprotected form {form} was planned: L2 at most"));
+        row.warn(format!("no cell of the unprotected form {form} was planned"));
         return None;
     };
     let u_kind = if form == mechanism.variant {
@@ -235,26 +227,19 @@ fn level(
         return;
     };
     let thresholds = &context.input.plan.thresholds;
-    let figures = Resource {
-        retention,
-        guarantee: measured.guarantee.as_ref(),
-        index: measured.index.as_ref(),
-        capped: !measured.has_references,
-    };
+    let figures = Resource { retention, guarantee: measured.guarantee.as_ref() };
     let range = match &measured.modes {
         Some(modes) => range(modes, &figures, thresholds, row),
         None => figures.range(thresholds),
     };
-    // The guarantee and the index decide only above and below the bound of L2.
+    // The guarantee decides only above the bound of L2.
     let guarantee = measured.guarantee.as_ref();
     let guarantee = guarantee.filter(|_| retention.hi >= thresholds.retention_l2);
-    let index = measured.index.as_ref();
-    let index = index.filter(|_| retention.lo < thresholds.retention_l2);
     let straddled = [
         blocks_needed("retention", retention, thresholds.retention_l3, Scale::Log),
         blocks_needed("retention", retention, thresholds.retention_l2, Scale::Log),
+        blocks_needed("retention", retention, thresholds.retention_l1, Scale::Log),
         guarantee.and_then(|g| blocks_needed("guarantee", g, thresholds.guarantee_l3, Scale::Log)),
-        index.and_then(|i| blocks_needed("index", i, thresholds.index_l1, Scale::Linear)),
     ];
     row.of_intervals = Some(range);
     if row.is_doubtful() {
@@ -329,42 +314,26 @@ fn with_systematic(index: Estimate, of_r: &Logs, of_u: &Logs) -> Result<Estimate
 
 // The levels of a row whose blocks have two modes.
 
-/// Both modes of the logarithm of the retention.
-#[derive(Debug)]
-struct Both {
-    pub modes: TwoModes,
-    /// The mean logarithm of the effectiveness.
-    pub of_u: Option<f64>,
-}
-
 /// The levels of a row with two modes. A t interval of few blocks with two modes covers too rarely,
 /// but whatever the share of each mode, the true mean lies between them. So the row is decided
 /// where the whole range has one level, and in doubt elsewhere.
 fn range(
-    both: &Both,
+    modes: &TwoModes,
     figures: &Resource<'_>,
     thresholds: &Thresholds,
     row: &mut Row,
 ) -> LevelRange {
-    let Both { modes, of_u } = both;
     let text = modes.in_words(f64::exp);
     let ends = [modes.low, modes.high];
     let retention = reaching(figures.retention, ends.map(f64::exp));
     let guarantee = figures.guarantee.map(|guarantee| {
+        if guarantee.ends != Ends::Interval {
+            return guarantee.clone();
+        }
         let scale = guarantee.value / figures.retention.value;
         reaching(guarantee, ends.map(|log| scale * log.exp()))
     });
-    let index = figures.index.map(|index| match of_u {
-        Some(of_u) => reaching(index, ends.map(|log| 1.0 - log / of_u)),
-        None => index.clone(),
-    });
-    let range = Resource {
-        retention: &retention,
-        guarantee: guarantee.as_ref(),
-        index: index.as_ref(),
-        capped: figures.capped,
-    }
-    .range(thresholds);
+    let range = Resource { retention: &retention, guarantee: guarantee.as_ref() }.range(thresholds);
     match range.decided() {
         Some(level) => row.warn(format!("{text}; both are at {level}")),
         None => row.doubt(format!("{text}, which leave {range} open")),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::{
     Axis, BLOCKS_MIN, BlocksLost, Estimate, Gate, LostBlock, LostKind, MatrixRow, MechanismRow,
-    Outcome, Parts, Plan, counted,
+    Outcome, Parts, Plan, SubAxis, counted,
 };
 
 use super::Context;
@@ -68,6 +68,7 @@ impl Row {
             effectiveness: None,
             isolation_index: None,
             jitter: None,
+            tail_at_load: None,
             survival: None,
             overshoot: None,
             clock_part: None,
@@ -332,32 +333,42 @@ pub(super) fn compare(rows: &mut [Row], again: &[Row]) {
 /// The pairs that the profile requests and the plan has cells of.
 pub(super) struct Requested {
     pub(super) pairs: Vec<Pair>,
-    /// The pair that gives the jitter: the first of its sub-axis.
-    pub(super) jitter: Option<Pair>,
+    /// The pairs that give the jitter, and those beside which none is measured.
+    pub(super) jitter: Vec<Pair>,
+    pub(super) without_jitter: Vec<Pair>,
 }
 
 impl Requested {
     pub(super) fn of(context: &Context<'_>) -> Self {
         let planned = context.cells.pairs();
         let plan = context.input.plan;
-        let jitter = planned
-            .iter()
-            .find(|pair| pair.sub_axis == plan.jitter_from)
-            .filter(|_| requests(plan, "jitter"))
-            .cloned();
+        // Probes of memory and victims with answering codes have no latencies of this kind.
+        let contended = planned.iter().filter(|pair| pair.aggressor.is_some());
+        let contended =
+            contended.filter(|pair| requests(plan, "jitter") && has_latency(plan, pair));
+        let (jitter, without_jitter) =
+            contended.cloned().partition(|pair| plan.has_jitter_of(pair.sub_axis));
         let is_requested = |pair: &Pair| {
             let axis = pair.sub_axis.axis().as_str();
             requests(plan, axis) || requests(plan, &format!("{axis}/{}", pair.sub_axis.as_str()))
         };
-        Self { pairs: planned.into_iter().filter(is_requested).collect(), jitter }
+        let pairs = planned.into_iter().filter(is_requested).collect();
+        Self { pairs, jitter, without_jitter }
     }
+}
+
+/// Whether requests of this victim are work, and not calls that the driver answers.
+fn has_latency(plan: &Plan, pair: &Pair) -> bool {
+    let facts = plan.workloads.get(&pair.victim);
+    facts.is_none_or(|facts| facts.answering_codes.is_empty())
+        && !matches!(pair.sub_axis, SubAxis::Power)
 }
 
 /// Whether scores have rows of jitter.
 #[must_use]
 pub fn plans_jitter(plan: &Plan) -> bool {
     let mut pairs = plan.pairs.iter();
-    requests(plan, "jitter") && pairs.any(|pair| pair.sub_axis == plan.jitter_from)
+    requests(plan, "jitter") && pairs.any(|pair| plan.has_jitter_of(pair.sub_axis))
 }
 
 /// Whether the profile requests this axis or sub-axis. A record without a list requests all.
@@ -382,8 +393,15 @@ pub struct Straddling {
 /// The rows whose interval straddles a bound of levels and would not with more blocks.
 pub(super) fn of(rows: &[Row]) -> Vec<Straddling> {
     let wanted = |(place, row): (usize, &Row)| {
-        let deciding = row.matrix.retention.as_ref().or(row.matrix.jitter.as_ref());
-        Some(Straddling { row: place, blocks: deciding?.n, blocks_wanted: row.blocks_wanted? })
+        let wanted = row.blocks_wanted?;
+        let Some(retention) = &row.matrix.retention else {
+            // Its groups hold as many of the blocks each.
+            let (groups, blocks) = (row.matrix.jitter.as_ref()?.n, row.planned.len() as u32);
+            let wanted = (u64::from(wanted) * u64::from(blocks)).div_ceil(groups.max(1).into());
+            let blocks_wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+            return Some(Straddling { row: place, blocks, blocks_wanted });
+        };
+        Some(Straddling { row: place, blocks: retention.n, blocks_wanted: wanted })
     };
     rows.iter().enumerate().filter_map(wanted).collect()
 }

@@ -10,9 +10,8 @@ use gpubench_record::{
     RunRecord, XidLine, counted,
 };
 use gpubench_stats::Confidence;
-use gpubench_stats::proportion::{clopper_pearson, trials_for_lower_bound};
+use gpubench_stats::proportion::{clopper_pearson, trials_for_lower_limit};
 
-use super::fault::Bounds;
 use super::level::{PROPORTION_L2, PROPORTION_L3};
 use crate::figures::printed;
 
@@ -45,7 +44,6 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
         left_out: number(all.len() - trials.len()),
         contained: k,
         survival: survival(k, n),
-        at_least: Bounds::of(k, n).ok().map(|bounds| bounds.at_least),
         more_for_l2: more(PROPORTION_L2),
         more_for_l3: more(PROPORTION_L3),
         victims: count(victims().map(|victim| victim.harm)),
@@ -146,12 +144,16 @@ fn survival(k: u32, n: u32) -> Option<Estimate> {
 
 /// Trials that show this lower bound if all of them are contained.
 fn needed(bound: f64) -> u32 {
-    trials_for_lower_bound(bound, Confidence::P95).unwrap_or(u32::MAX)
+    trials_for_lower_limit(bound, Confidence::P95).unwrap_or(u32::MAX)
 }
 
-/// How many more trials would decide the level, if all of them were contained.
+/// How many more trials would decide the level, if all of them were contained. One trial that was
+/// not contained decides nothing.
 pub(super) fn more_trials(tally: &FaultTally) -> String {
     let (k, n) = (tally.contained, tally.trials);
+    if (k, n) == (0, 1) {
+        return "failed once".to_owned();
+    }
     match (tally.more_for_l2, tally.more_for_l3) {
         (Some(0), Some(more)) => format!("L2 or better, {more} more trials for L3"),
         (Some(more), _) => format!("{k} of {} contained, {more} more for L2", counted(n, "trial")),
@@ -159,20 +161,19 @@ pub(super) fn more_trials(tally: &FaultTally) -> String {
     }
 }
 
-/// The bound, the outcomes of the victims, the codes of the driver, and the longest times.
+/// The interval, the outcomes of the victims, the codes of the driver, and the longest times.
 pub(super) fn in_words(tally: &FaultTally) -> String {
     let (k, n) = (tally.contained, tally.trials);
     let mut parts = Vec::new();
-    if let Some(at_least) = tally.at_least {
+    if let Some(survival) = &tally.survival {
         let of_records = match tally.records {
             0 | 1 => String::new(),
             records => format!(" of {records} records"),
         };
-        // Rounded down, so that the printed bound is never above the computed one.
-        let at_least = (at_least * 1e3).floor() / 1e3;
+        // Rounded outwards, so that the printed interval contains the computed one.
+        let (lo, hi) = ((survival.lo * 1e3).floor() / 1e3, (survival.hi * 1e3).ceil() / 1e3);
         parts.push(format!(
-            "{k} of {}{of_records} contained: at least {at_least:.3} of them by the one-sided 95 % \
-             bound on which the level rests",
+            "{k} of {}{of_records} contained: {lo:.3} to {hi:.3} of them with 95 %",
             counted(n, "trial")
         ));
     }

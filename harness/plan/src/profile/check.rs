@@ -26,6 +26,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
     names("axes", "axis", &profile.axes, &axis::known_names())?;
     names("victims", "victim", &profile.victims, &axis::victims())?;
     names("aggressors", "aggressor", &profile.aggressors, &axis::aggressors())?;
+    names("jitter_pairs", "sub-axis", &profile.jitter_pairs, &jitter_sub_axes())?;
     numbers(profile)?;
     neighbours(profile)?;
     sweep(profile)?;
@@ -39,6 +40,12 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
     options(profile)?;
     tables::check_thresholds(&profile.thresholds)?;
     tables::check_margins(&profile.margins)
+}
+
+/// The sub-axes whose victims have latencies.
+fn jitter_sub_axes() -> Vec<&'static str> {
+    let known = axis::known_names().into_iter();
+    known.filter(|name| name.starts_with("compute/") || name.starts_with("bandwidth/")).collect()
 }
 
 /// Every table of options checks itself. A new field of the profile must be named here, or this
@@ -67,6 +74,7 @@ fn options(profile: &Profile) -> Result<(), Fault> {
         doses: _,
         rotation: _,
         open_loops: _,
+        jitter_pairs: _,
         device_time: _,
         telemetry_period: _,
         probe_windows: _,

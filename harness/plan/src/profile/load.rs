@@ -10,7 +10,7 @@ use toml::{Spanned, Table, Value};
 
 use super::check::check;
 use super::error::{Fault, ProfileError, Step, dotted};
-use super::{Profile, Span, Wanted};
+use super::{Profile, Span, Wanted, tables};
 
 /// Version of the profile format that this build reads.
 const VERSION: i64 = 1;
@@ -179,8 +179,14 @@ fn deserialize(table: toml::Table) -> Result<Profile, Fault> {
             Segment::Seq { index } => Some(Step::Index(*index)),
             Segment::Enum { .. } | Segment::Unknown => None,
         });
-        let (problem, accepted) = in_plain_words(&parser_message(error.message()));
-        Fault { path: steps.collect(), problem, accepted, bound_by: Vec::new() }
+        let (mut problem, mut accepted) = in_plain_words(&parser_message(error.message()));
+        let steps: Vec<Step> = steps.collect();
+        if let [Step::Key(table), Step::Key(key)] = steps.as_slice()
+            && let Some(new) = tables::renamed(table, key)
+        {
+            (problem, accepted) = ("a key of scoring-v3".to_owned(), new.to_owned());
+        }
+        Fault { path: steps, problem, accepted, bound_by: Vec::new() }
     })
 }
 

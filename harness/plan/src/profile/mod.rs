@@ -83,6 +83,8 @@ pub struct Profile {
     pub rotation: RotationOptions,
     /// Cells with an open loop: `all`, or `jitter`, those that jitter is scored from.
     pub open_loops: OpenLoops,
+    /// Sub-axes beside whose aggressors service jitter is measured, in sparse phases.
+    pub jitter_pairs: Wanted,
     /// Longest time for all cells together.
     pub device_time: Span,
     /// Interval between readings of power, clocks, temperature and utilisation.

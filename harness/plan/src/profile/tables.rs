@@ -14,7 +14,7 @@ use super::{Profile, Span, Wanted};
 
 // The `[thresholds]` table: the type of the record, with unknown keys refused, and its rules.
 
-/// The thresholds of `scoring-v3`: conventions, which are part of the profile's hash.
+/// The thresholds of `scoring-v4`: conventions, which are part of the profile's hash.
 // The compiler checks that the keys are those of the record's type.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Thresholds", deny_unknown_fields)]
@@ -23,14 +23,14 @@ pub(super) struct ThresholdsTable {
     retention_l3: f64,
     /// Lower bound of retention for L2.
     retention_l2: f64,
-    /// Lower bound of the guarantee for L3; below it the mechanism forfeits capacity.
+    /// Lower bound of retention for L1: clearly more than an even split between two gives.
+    retention_l1: f64,
+    /// Lower bound of the guarantee for L2 and L3; below it the mechanism forfeits capacity.
     guarantee_l3: f64,
-    /// Bound of the isolation index between L0 and L1.
-    index_l1: f64,
-    /// Upper bound of jitter, in native medians, for `Negligible`.
+    /// Upper bound of service jitter, in native medians, for `Negligible`.
     jitter_negligible: f64,
-    /// Upper bound of jitter, in native medians, for `Low-Medium`.
-    jitter_low_medium: f64,
+    /// Upper bound of service jitter, in native medians, for `Low-Medium`.
+    service_jitter_low_medium: f64,
     /// Upper bound of the effectiveness; an aggressor above it is too weak to show anything.
     effectiveness_max: f64,
     /// Smallest part of a closed loop in which both tenants must have work outstanding.
@@ -39,7 +39,25 @@ pub(super) struct ThresholdsTable {
     /// mentions, as a log ratio.
     drift_max: f64,
     /// Fewest open-loop requests in a block for a p99.
-    jitter_requests_min: u32,
+    tail_requests_min: u32,
+    // Of records up to `scoring-v3`; no keys of a profile.
+    #[serde(default, skip)]
+    index_l1: Option<f64>,
+    #[serde(default, skip)]
+    jitter_low_medium: Option<f64>,
+}
+
+/// Keys of `scoring-v3`, and those that have their place with another meaning.
+const RENAMED: [(&str, &str); 3] = [
+    ("index_l1", "retention_l1, a bound of the retention"),
+    ("jitter_low_medium", "service_jitter_low_medium, a bound of the service jitter"),
+    ("jitter_requests_min", "tail_requests_min"),
+];
+
+/// What has the place of a key of older scoring; `None` for any other key.
+pub(super) fn renamed(table: &str, key: &str) -> Option<&'static str> {
+    let mut renamed = RENAMED.iter().filter(|_| table == "thresholds");
+    renamed.find(|(old, _)| *old == key).map(|(_, new)| *new)
 }
 
 /// Checks that the bounds are in range and in order.
@@ -47,8 +65,8 @@ pub(super) fn check_thresholds(t: &Thresholds) -> Result<(), Fault> {
     for (name, value) in [
         ("retention_l3", t.retention_l3),
         ("retention_l2", t.retention_l2),
+        ("retention_l1", t.retention_l1),
         ("guarantee_l3", t.guarantee_l3),
-        ("index_l1", t.index_l1),
         ("effectiveness_max", t.effectiveness_max),
         ("overlap_min", t.overlap_min),
     ] {
@@ -64,9 +82,15 @@ pub(super) fn check_thresholds(t: &Thresholds) -> Result<(), Fault> {
         }
     }
     rising("retention_l3", t.retention_l3, "retention_l2", t.retention_l2)?;
-    rising("jitter_low_medium", t.jitter_low_medium, "jitter_negligible", t.jitter_negligible)?;
+    rising("retention_l2", t.retention_l2, "retention_l1", t.retention_l1)?;
+    rising(
+        "service_jitter_low_medium",
+        t.service_jitter_low_medium,
+        "jitter_negligible",
+        t.jitter_negligible,
+    )?;
     // The smallest sample with a finite upper end of the two-sided 95 % interval of its p99.
-    within("thresholds.jitter_requests_min", t.jitter_requests_min, 368, 1_000_000)
+    within("thresholds.tail_requests_min", t.tail_requests_min, 368, 1_000_000)
 }
 
 fn rising(upper: &str, above: f64, lower: &str, below: f64) -> Result<(), Fault> {

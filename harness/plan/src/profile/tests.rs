@@ -39,7 +39,7 @@ const CONFLICTS: &[(&str, usize, &str, &str)] = &[
         "[thresholds]\njitter_negligible = 2.0",
         4,
         "thresholds.jitter_negligible",
-        "thresholds.jitter_low_medium",
+        "thresholds.service_jitter_low_medium",
     ),
 ];
 

@@ -19,7 +19,7 @@ fn every_built_in_profile_has_open_loops_that_give_a_p99() -> TestResult {
         assert!(plan.device_time_ns() <= profile.device_time.ns, "{name}");
         assert!(!plan.cells.is_empty(), "{name}");
         // Profiles for throughput, for a smoke test and for the scaling table need no p99, and
-        // the default is limited to ten minutes.
+        // the default is limited to twelve minutes.
         let exempt = ["batch-training", "smoke", "default", "scaling"].contains(&name);
         let notes = notes(&plan, &profile);
         assert!(exempt || notes.is_empty(), "{name}: {notes:?}");

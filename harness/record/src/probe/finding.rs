@@ -25,8 +25,15 @@ pub struct ProbeResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "probe")]
 pub enum ProbeFound {
-    /// One tenant marked pages and released them; another scanned memory for the marks.
+    /// One tenant marked pages and released them; another scanned memory for the marks. Counts are
+    /// sums over all releases.
     Residue {
+        /// How often pages were released. Each release is one independent event.
+        #[serde(default = "one")]
+        releases: u32,
+        /// Releases after which no mark was found; absent in older records, which have one release.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clean: Option<u32>,
         /// How the pages were released: `freed` one by one, or with the `context`.
         #[serde(alias = "given_up")]
         released_by: String,
@@ -68,6 +75,13 @@ pub enum ProbeFound {
     },
     /// One tenant tried to read a neighbour's marked memory and to observe its size.
     Visibility {
+        /// How often the neighbour allocated the memory anew. Reads of one allocation are
+        /// repetitions of one event.
+        #[serde(default = "one")]
+        mappings: u32,
+        /// Mappings of which no read came through; absent in older records, which have one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blocked_mappings: Option<u32>,
         /// Reads at the neighbour's addresses, by copy.
         reads: u32,
         /// Of these, how many were refused or read memory of the reader's own.
@@ -154,6 +168,11 @@ pub enum ProbeFound {
         /// Why.
         reason: String,
     },
+}
+
+/// Releases and mappings of records that do not count them.
+const fn one() -> u32 {
+    1
 }
 
 impl ProbeFound {

@@ -91,6 +91,7 @@ fn prepare_victim(
         load: LoadSpec::Victim {
             warmup_end_ns: trial.from_ns,
             closed_end_ns: window_ns,
+            sparse: None,
             open_start_ns: window_ns,
             open_end_ns: window_ns,
             rate_per_s,

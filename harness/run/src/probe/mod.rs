@@ -384,10 +384,11 @@ pub const LEFT_OUT: &[LeftOut] = &[LeftOut {
 // under each mechanism. A finding counts the trials that were held; what they found does not
 // decide when they stop.
 
-/// Device time of the probe `capacity`, and of the rounds of `cap` after the first. Residue and
-/// visibility take a few seconds.
+/// Device time of the probe `capacity`, of the rounds of `cap` after the first, and of each half of
+/// `residue`. Visibility takes a few seconds.
 pub const CAPACITY_NS: u64 = 6_000_000_000;
 const CAP_NS: u64 = 3_000_000_000;
+const RESIDUE_NS: u64 = 1_500_000_000;
 
 /// The device time that is left.
 pub struct DeviceTime {

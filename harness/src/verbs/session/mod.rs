@@ -257,14 +257,18 @@ fn of_record(
 fn doubts(run: &RunRecord) -> Vec<Doubts> {
     let rows = run.matrix.iter().map(|row| Doubts {
         variant: row.variant.clone(),
-        axis: row.axis_path(),
+        // The pair of a row of jitter is its victim and its aggressor.
+        axis: match row.axis.as_str() {
+            jitter if jitter == Axis::Jitter.as_str() => jitter.to_owned(),
+            _ => row.axis_path(),
+        },
         victim: row.victim.clone(),
         aggressor: row.aggressor.clone(),
         // That two levels are open is no doubt of the figure, and its parts are none either.
         texts: row
             .notes()
             .filter(|text| row.level.is_none() || Some(*text) != row.outcome.reason.as_ref())
-            .filter(|text| !figures::latency::is_part(text))
+            .filter(|text| !gpubench_judge::score::is_other_figure(text))
             .cloned()
             .collect(),
     });

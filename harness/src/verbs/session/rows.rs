@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpubench_compare::session::{Bounds, Parts};
 use gpubench_compare::{Metric, Row, RowKey, Series};
 use gpubench_judge::figures::latency::{self, Quantile};
-use gpubench_judge::figures::latency::{Jitter, Overload};
+use gpubench_judge::figures::lone::{self, Lone};
 use gpubench_judge::figures::{Alone, Cells, Key, LeftOut, Logs, Pairs, ln_rate};
 use gpubench_record::{Axis, BLOCKS_MIN, CellResult, Condition, RunRecord};
 use gpubench_stats::summary::mean;
@@ -61,7 +61,10 @@ impl<'a> Source<'a> {
         }
         let mut metrics = vec![Metric::Retention, Metric::Guarantee, Metric::ContendedRate];
         if key.pair.sub_axis == self.run.plan.jitter_from {
-            metrics.extend([Metric::P99, Metric::P50, Metric::Jitter]);
+            metrics.extend([Metric::P99, Metric::P50]);
+        }
+        if self.run.plan.has_jitter_of(key.pair.sub_axis) {
+            metrics.push(Metric::Jitter);
         }
         metrics
     }
@@ -166,17 +169,12 @@ impl<'a> Source<'a> {
     }
 
     fn jitter(&self, key: &Key) -> Result<Found<'a>, String> {
-        let pairs = latency::pairs(self.cells, key).ok_or("a condition of it was not planned")?;
-        if let Some(overload) = Overload::of(&pairs) {
-            let (some, all) = (overload.blocks, pairs.measured.len());
-            return Err(format!("overloaded beside the aggressor in {some} of {all} blocks"));
+        let pairs = lone::pairs(self.cells, key).ok_or("a condition of it was not planned")?;
+        let lone = Lone::of(&pairs);
+        if lone.contended_ns.is_empty() {
+            return Err("no latencies of single requests (formats before 2.4)".to_owned());
         }
-        let requests_min = u64::from(self.run.plan.thresholds.jitter_requests_min);
-        let jitter = Jitter::of(&pairs, requests_min);
-        let (down, up) = jitter.bounds();
-        let bounds = Bounds { down, up };
-        let mut found = Found::of(jitter.blocks, jitter.values, bounds, &pairs.left_out);
-        found.left_out = pairs.measured.len() + pairs.left_out.len() - found.blocks.len();
+        let mut found = Found::of(lone.blocks, lone.values, Bounds::default(), &pairs.left_out);
         found.cells = contended_cells(&pairs);
         Ok(found)
     }
@@ -231,7 +229,7 @@ impl<'a> Found<'a> {
         let bounds = Bounds { down: logs.systematic.down, up: logs.systematic.up };
         let without = planned - logs.blocks.len();
         Self {
-            is_bound: 2 * logs.systematic.starved > logs.blocks.len(),
+            is_bound: logs.is_bound(),
             left_out: without,
             ..Self::of(logs.blocks, logs.logs, bounds, left_out)
         }

@@ -254,7 +254,7 @@ fn sizes(machine: &mut Machine, draws: &mut Draws) {
 pub struct Row {
     machine: String,
     pub mechanism: String,
-    planted: Figures,
+    planted: f64,
     retention: Option<Estimate>,
     /// Whether the victim starved in some blocks, so that the interval is wide.
     has_starved: bool,
@@ -265,24 +265,14 @@ pub struct Row {
     why: String,
 }
 
-/// The figures that decide a level.
-#[derive(Debug, Clone, Copy)]
-struct Figures {
-    retention: f64,
-    index: f64,
-}
+/// Bounds of the retention for levels, rising.
+const BOUNDS: [f64; 3] = [0.60, 0.80, 0.95];
 
-impl Figures {
-    /// The table of levels for exact figures. The guarantee equals the retention, as no mechanism
-    /// here costs a victim without neighbours anything.
-    fn level(self) -> &'static str {
-        match self.retention {
-            r if r >= 0.95 => "L3",
-            r if r >= 0.80 => "L2",
-            _ if self.index >= 0.2 => "L1",
-            _ => "L0",
-        }
-    }
+/// The table of levels for an exact retention. The guarantee equals it, as no mechanism here costs
+/// a victim without neighbours anything.
+fn level(retention: f64) -> &'static str {
+    let reached = BOUNDS.iter().filter(|bound| retention >= **bound).count();
+    ["L0", "L1", "L2", "L3"][reached]
 }
 
 /// The rows of all mechanisms that share.
@@ -292,10 +282,6 @@ pub fn rows(machine: &str, planted: &Planted, alone: &Alone, record: &RunRecord)
         let Some(retention) = planted.retention(&row.mechanism, alone) else {
             continue;
         };
-        let is_sliced = row.mechanism == "time-slicing";
-        let unprotected = if is_sliced { "time-slicing" } else { "mps" };
-        let of_u = planted.retention(unprotected, alone).unwrap_or(1.0);
-        let figures = Figures { retention, index: 1.0 - retention.ln() / of_u.ln() };
         let outcome = row.outcome.reason.clone().unwrap_or_default();
         let has_starved = record.cells.iter().any(|cell| {
             cell.cell.mechanism == row.mechanism
@@ -305,47 +291,37 @@ pub fn rows(machine: &str, planted: &Planted, alone: &Alone, record: &RunRecord)
         found.push(Row {
             machine: machine.to_owned(),
             mechanism: row.mechanism.clone(),
-            planted: figures,
+            planted: retention,
             retention: row.retention.clone(),
             has_starved,
             // Of a row that straddles a boundary both levels are printed.
             level: row.level.clone().filter(|level| !level.contains("..")),
-            distance: distance(figures, row.retention.as_ref(), row.isolation_index.as_ref()),
+            distance: distance(retention, row.retention.as_ref()),
             why: format!("{outcome} {:?}", row.warnings),
         });
     }
     found
 }
 
-fn distance(planted: Figures, retention: Option<&Estimate>, index: Option<&Estimate>) -> f64 {
-    let half_widths = |value: f64, boundary: f64, found: Option<&Estimate>| {
-        let half = found.map_or(f64::INFINITY, |found| (found.hi - found.lo) / 2.0);
-        (value - boundary).abs() / half
-    };
-    let of_retention = [0.80, 0.95].map(|b| half_widths(planted.retention, b, retention));
-    let nearest = of_retention.into_iter().fold(f64::INFINITY, f64::min);
-    if planted.retention < 0.80 {
-        nearest.min(half_widths(planted.index, 0.2, index))
-    } else {
-        nearest
-    }
+fn distance(planted: f64, retention: Option<&Estimate>) -> f64 {
+    let half = retention.map_or(f64::INFINITY, |found| (found.hi - found.lo) / 2.0);
+    BOUNDS.iter().map(|bound| (planted - bound).abs() / half).fold(f64::INFINITY, f64::min)
 }
 
 impl Row {
     fn is_covered(&self) -> Option<bool> {
         let found = self.retention.as_ref()?;
-        Some((found.lo..=found.hi).contains(&self.planted.retention))
+        Some((found.lo..=found.hi).contains(&self.planted))
     }
 
     fn is_wrong(&self) -> bool {
         let level = self.level.as_deref();
-        level.is_some_and(|level| level != self.planted.level())
+        level.is_some_and(|level| level != self::level(self.planted))
     }
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { retention, index } = self.planted;
         let found = self.retention.as_ref();
         let interval = found.map_or("no interval".to_owned(), |found| {
             format!("{:.4} [{:.4}, {:.4}]", found.value, found.lo, found.hi)
@@ -358,11 +334,12 @@ impl fmt::Display for Row {
         };
         write!(
             f,
-            "{verdict}: {} {}: planted {retention:.4} (index {index:.2}, {}), measured {interval}, \
+            "{verdict}: {} {}: planted {:.4} ({}), measured {interval}, \
              {}, {:.1} half-widths from a boundary: {}",
             self.machine,
             self.mechanism,
-            self.planted.level(),
+            self.planted,
+            level(self.planted),
             self.level.as_deref().unwrap_or("undecided"),
             self.distance,
             self.why

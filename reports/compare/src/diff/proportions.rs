@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_stats::proportion::lower_bound;
-use gpubench_stats::proportion::{Trials, difference, fisher_p};
+use gpubench_stats::proportion::{Trials, clopper_pearson, difference, fisher_p};
 use gpubench_stats::{Confidence, Effect, NoEstimate};
 
 use super::change::{Basis, Change};
@@ -125,9 +124,10 @@ fn detectable(before: Trials, after: Trials, rule: Rule) -> Option<f64> {
             hidden = middle;
         }
     }
-    // The proportion at which more than that many have the probability that the power leaves.
-    let confidence = Confidence::from_alpha(1.0 - POWER).ok()?;
-    let good = lower_bound(found + 1, after.trials, confidence).ok()?;
+    // The proportion at which more than that many have the probability that the power leaves, which
+    // is one tail of the interval.
+    let confidence = Confidence::from_alpha(2.0 * (1.0 - POWER)).ok()?;
+    let good = clopper_pearson(found + 1, after.trials, confidence).ok()?;
     Some(share - good.lo)
 }
 

@@ -31,10 +31,10 @@ pub(super) fn rate(name: &str, real: f64, model: f64, levels_agree: bool) -> Che
     ratio(name, [real, model], is_close || real < STARVED && levels_agree)
 }
 
-/// A jitter in native medians.
-pub(super) fn jitter(real: f64, model: f64) -> Check {
+/// A jitter or the growth of a tail, in native medians.
+pub(super) fn jitter(name: &'static str, real: f64, model: f64) -> Check {
     let bound = (JITTER * real.abs()).max(JITTER_MEDIANS);
-    ratio("jitter", [real, model], (model - real).abs() <= bound)
+    ratio(name, [real, model], (model - real).abs() <= bound)
 }
 
 /// A proportion of trials or requests.
@@ -185,10 +185,10 @@ mod tests {
             (rate("retention", 0.5, 0.449, true).verdict, Outside),
             (starved(true), Within),
             (starved(false), Outside),
-            (jitter(4.0, 4.9).verdict, Within),
-            (jitter(4.0, 5.1).verdict, Outside),
-            (jitter(0.02, 0.11).verdict, Within),
-            (jitter(0.02, 0.13).verdict, Outside),
+            (jitter("jitter", 4.0, 4.9).verdict, Within),
+            (jitter("jitter", 4.0, 5.1).verdict, Outside),
+            (jitter("jitter", 0.02, 0.11).verdict, Within),
+            (jitter("jitter", 0.02, 0.13).verdict, Outside),
             (proportion("survival", 1.0, 0.96).verdict, Within),
             (proportion("survival", 1.0, 0.94).verdict, Outside),
             (probe(2091.0, 2500.0), Within),

@@ -1,7 +1,7 @@
 //! Figures of probes, and the work of a tenant that is alone on the device.
 
 use gpubench_record::fault::in_words;
-use gpubench_record::{Axis, CalibrationEntry, Estimate, MatrixRow, RunRecord};
+use gpubench_record::{Axis, CalibrationEntry, Ends, Estimate, MatrixRow, RunRecord};
 
 use super::{Check, Row, Verdict, bounds};
 
@@ -111,16 +111,21 @@ fn compare(real: &MatrixRow, name: String, model: &RunRecord) -> Row {
     let agree = matches!(level.verdict, Verdict::Within);
     let both = |of: fn(&MatrixRow) -> &Option<Estimate>| {
         let (real, model) = (of(real).as_ref()?, of(other).as_ref()?);
-        Some((real.value, model.value))
+        // Of a bound only the upper end is known.
+        let value = |of: &Estimate| if of.ends == Ends::AtMost { of.hi } else { of.value };
+        Some((value(real), value(model)))
     };
     let rate =
         |name: &str, of| both(of).map(|(real, model)| bounds::rate(name, real, model, agree));
     let survival = both(|row| &row.survival);
     let checks = [
         rate("retention", |row| &row.retention),
-        both(|row| &row.jitter).map(|(real, model)| bounds::jitter(real, model)),
+        both(|row| &row.jitter).map(|(real, model)| bounds::jitter("jitter", real, model)),
+        both(|row| &row.tail_at_load)
+            .map(|(real, model)| bounds::jitter("tail at load", real, model)),
         survival.map(|(real, model)| bounds::proportion("survival", real, model)),
-        Some(level),
+        // A record of older scoring has no level of jitter.
+        real.level.is_some().then_some(level),
         rate("guarantee", |row| &row.guarantee),
     ];
     Row {

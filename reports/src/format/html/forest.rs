@@ -34,7 +34,11 @@ const RATES: Kind = Kind {
     axis: |rows| ratio_axis(rows),
     thresholds: |record| {
         let thresholds = &record.plan.thresholds;
-        vec![(thresholds.retention_l2, "L2"), (thresholds.retention_l3, "L3")]
+        vec![
+            (thresholds.retention_l1, "L1"),
+            (thresholds.retention_l2, "L2"),
+            (thresholds.retention_l3, "L3"),
+        ]
     },
 };
 const JITTER: Kind = Kind {
@@ -42,7 +46,7 @@ const JITTER: Kind = Kind {
     axis: |rows| jitter_axis(rows),
     thresholds: |record| {
         let thresholds = &record.plan.thresholds;
-        vec![(thresholds.jitter_negligible, "L3"), (thresholds.jitter_low_medium, "L1")]
+        vec![(thresholds.jitter_negligible, "L3"), (thresholds.service_jitter_low_medium, "L2")]
     },
 };
 const PROPORTIONS: Kind = Kind {
@@ -64,7 +68,8 @@ pub(super) fn forest(record: &RunRecord, variants: &Variants<'_>) -> Option<Mark
             p {
                 "Dot and line: what the victim keeps of its solo rate (retention), with its 95 % "
                 "interval. Diamond: what it keeps of the whole device (guarantee). Dashed lines: "
-                "bounds of the levels. Jitter is in native medians; 0 is no growth of the tail. "
+                "bounds of the levels. Jitter is in native medians; 0 is no spread beyond a "
+                "uniform slowdown. "
                 "Memory: the share of trials that kept the promise."
             }
             div class="panels" { @for panel in panels { (panel) } }

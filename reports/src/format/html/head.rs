@@ -123,6 +123,7 @@ fn drawn(record: &RunRecord, glance: &Glance, row: &Row) -> Markup {
 
 fn filled(record: &RunRecord, row: &Row, column: &Column, cell: &MatrixCell) -> Markup {
     let (figure, ends) = match &cell.figure {
+        Some(Figure::Estimate(of)) if of.ends == Ends::AtMost => (ends(of), String::new()),
         Some(Figure::Estimate(of)) => (brief(of.value), ends(of)),
         Some(Figure::HeldOf([held, all])) => (format!("{held} of {all}"), "held".to_owned()),
         None => (String::new(), cell.level.clone().unwrap_or_default()),
@@ -159,6 +160,7 @@ fn ends(of: &Estimate) -> String {
     let (lo, hi) = ((of.lo * 1e3).floor() / 1e3, (of.hi * 1e3).ceil() / 1e3);
     match of.ends {
         Ends::AtLeast => format!(">= {lo:.3}"),
+        Ends::AtMost => format!("< {hi:.3}"),
         Ends::Interval | Ends::Range => format!("[{lo:.3}, {hi:.3}]"),
     }
 }

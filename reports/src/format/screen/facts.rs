@@ -57,8 +57,8 @@ pub(super) fn figures(record: &RunRecord, glance: &Glance) -> String {
              idle neighbours (1.00: unaffected)",
         ),
         has("jitter").then_some(
-            "jitter: growth of the latency tail, in native medians (the median latency alone on \
-             the device)",
+            "jitter: spread that the worst neighbour adds to single requests, in native medians \
+             (the median latency alone on the device)",
         ),
         (has("memory") && !is_split).then_some("memory: checks passed"),
         is_split.then_some("memory: promises kept; cap: memory beyond the limit"),

@@ -1,5 +1,7 @@
 //! The grid of the screen: a line for each mechanism, a figure and a sign for each axis.
 
+use gpubench_record::Ends;
+
 use crate::format::figures::two_decimals;
 use crate::matrix::{Figure, Glance, MatrixCell, Row, Standing};
 use gpubench_show::fit::width;
@@ -107,6 +109,10 @@ fn figure(cell: &MatrixCell) -> Option<String> {
         // Memory beyond a limit: none is good.
         Figure::Estimate(estimate) if estimate.unit == "of the limit" => {
             format!("+{:.0}%", 100.0 * estimate.value)
+        }
+        // A bound, rounded up.
+        Figure::Estimate(of) if of.ends == Ends::AtMost => {
+            format!("<{}", two_decimals((of.hi * 100.0).ceil() / 100.0))
         }
         Figure::Estimate(estimate) => two_decimals(estimate.value),
         Figure::HeldOf([held, of]) => format!("{held}/{of}"),

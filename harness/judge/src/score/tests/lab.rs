@@ -7,7 +7,7 @@ use gpubench_record::{
     Axis, Calibration, CeilingKind, Cell, CellFigures, CellResult, ClaimedWord, Condition,
     Durations, Gate, GateKind, GateResult, GateScope, GateState, MatrixRow, MechanismProperties,
     MechanismRow, Outcome, OverallRow, PeakEntry, Plan, PlannedPair, ProbeResult, Proof, ProofTime,
-    SubAxis, Thresholds,
+    Sparse, SubAxis, Thresholds,
 };
 
 use crate::gate::{CLOSED_REQUESTS, OPEN_REQUESTS};
@@ -24,7 +24,6 @@ pub(super) struct Lab {
     pub plan: Plan,
     pub cells: Vec<CellResult>,
     pub mechanisms: Vec<MechanismRow>,
-    pub timer_floor_ns: Result<Option<f64>, &'static str>,
     pub probes: Vec<ProbeResult>,
     pub calibration: Calibration,
 }
@@ -74,7 +73,6 @@ impl Lab {
                 .chain(variants.iter().map(|(variant, _)| *variant))
                 .map(mechanism)
                 .collect(),
-            timer_floor_ns: Ok(None),
             probes: Vec::new(),
             calibration: calibrated(),
         };
@@ -125,6 +123,7 @@ impl Lab {
             tenants: Vec::new(),
             schedule_seed: 0,
             closed_only: false,
+            sparse: Some(Sparse { length_ns: 1, pause_ns: 1 }),
         };
         self.cells.push(result(&cell, figures));
         self.plan.cells.push(cell);
@@ -150,7 +149,6 @@ impl Lab {
             mechanisms: &self.mechanisms,
             calibration: &self.calibration,
             probes: &self.probes,
-            timer_floor_ns: self.timer_floor_ns,
         }
     }
 
@@ -210,7 +208,7 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         telemetry_period_ns: 0,
         axes: vec!["compute".to_owned(), "jitter".to_owned()],
         blocks,
-        durations: Durations { warmup_ns: 1, closed_ns: 1, open_ns: 1, gap_ns: 1 },
+        durations: Durations { warmup_ns: 1, closed_ns: 1, open_ns: 1, gap_ns: 1, sparse_ns: 0 },
         thresholds: Thresholds::default(),
         margins: None,
         mechanisms,
@@ -220,6 +218,7 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         workloads: BTreeMap::new(),
         pairs: ["fma-hog", "block-slots"].map(pair).into(),
         jitter_from: SubAxis::Sm,
+        jitter_pairs: None,
         reference: "exclusive".to_owned(),
         claimed: claimed(),
         claims: Vec::new(),
@@ -317,6 +316,13 @@ pub(in crate::score::tests) fn gate(
     }
 }
 
+/// Lone requests with the same median and 99th percentile.
+pub(in crate::score::tests) fn lone_ns(figures: &CellFigures) -> Vec<u64> {
+    let ns = |quantile: Option<f64>| quantile.unwrap_or(0.0) as u64;
+    let (p50, p99) = (ns(figures.open_latency_p50_ns), ns(figures.open_latency_p99_ns));
+    [vec![p50; 196], vec![p99; 4]].concat()
+}
+
 /// The result of a cell with these figures.
 fn result(cell: &Cell, figures: Figures) -> CellResult {
     let figures = CellFigures {
@@ -337,6 +343,7 @@ fn result(cell: &Cell, figures: Figures) -> CellResult {
         ..gate(Gate::Overload, GateKind::Validity, GateScope::Cell, "")
     };
     CellResult {
+        lone_ns: lone_ns(&figures),
         cell: cell.clone(),
         figures,
         requests: BTreeMap::from([

@@ -16,7 +16,7 @@ use super::rows::{assert_doubt, valid};
 
 const REPLICATES: u64 = 1_000;
 const TRUE_RETENTION: f64 = 0.62;
-/// True jitter: the tails of C and N in native medians, over a native median of 1.
+/// The true growth of the tail: the tails of C and N in native medians, over a native median of 1.
 const TAILS: (f64, f64) = (1.5, 0.2);
 const CELL_SD: f64 = 0.01;
 const BLOCK_SD: f64 = 0.01;
@@ -93,7 +93,7 @@ fn disturb(cell: &mut CellResult, planted: Planted, level: f64, rng: &mut Schedu
     figures.open_latency_p99_ns = Some(p99);
 }
 
-/// Of all runs, those whose intervals of retention, guarantee and jitter contain the true value,
+/// Of all runs, those whose intervals of retention, guarantee and tail contain the true value,
 /// and those whose A/A pair warns.
 fn coverage(planted: Planted) -> ([f64; 3], f64) {
     let (mut inside, mut alarms) = ([0_u32; 3], 0_u32);
@@ -105,7 +105,7 @@ fn coverage(planted: Planted) -> ([f64; 3], f64) {
         };
         for row in rows.iter().filter(|row| row.variant == SLICING) {
             if row.axis == "jitter" {
-                count(2, row.jitter.as_ref(), TAILS.0 - TAILS.1);
+                count(2, row.tail_at_load.as_ref(), TAILS.0 - TAILS.1);
             } else {
                 count(0, row.retention.as_ref(), TRUE_RETENTION);
                 count(1, row.guarantee.as_ref(), TRUE_RETENTION);
@@ -294,6 +294,31 @@ proptest! {
             lab(&[steady(&n), steady(&s), steady(c), steady(&u)]).row(QUOTA, "compute").level
         };
         prop_assert!(of(&c) <= of(&faster), "{:?} then {:?}", of(&c), of(&faster));
+    }
+
+    /// Whatever the mechanism, and whatever its unprotected form leaves.
+    #[test]
+    fn equal_retention_and_guarantee_have_equal_levels(rates in rates(), loss in 0.1..0.8_f64) {
+        let level = |variant: &str, u: &[f64]| {
+            let [n, s, c, _] = rates.clone();
+            let all = [n, s, c, u.to_vec()];
+            let mut lab = lab(&all);
+            for cell in lab.cells.iter_mut().filter(|cell| cell.cell.variant == QUOTA) {
+                cell.cell.variant = variant.to_owned();
+            }
+            for cell in lab.plan.cells.iter_mut().filter(|cell| cell.variant == QUOTA) {
+                cell.variant = variant.to_owned();
+            }
+            lab.plan.mechanisms[0].variant = variant.to_owned();
+            for row in lab.mechanisms.iter_mut().filter(|row| row.variant == QUOTA) {
+                row.variant = variant.to_owned();
+            }
+            lab.row(variant, "compute").level
+        };
+        let weak: Vec<f64> = rates[0].iter().map(|rate| loss * rate).collect();
+        let known = level(QUOTA, &rates[3]);
+        prop_assert_eq!(&known, &level(QUOTA, &weak));
+        prop_assert_eq!(&known, &level("another-mechanism", &weak));
     }
 
     #[test]

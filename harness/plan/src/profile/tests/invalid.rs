@@ -14,7 +14,7 @@ const INVALID: &[(&str, &str)] = &[
         "version = 1\nseeds = 3\n",
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
          mechanisms, axes, victims, aggressors, tenants, neighbours, sweep, share, seed, service, \
-         load, slo, slo_share, bursts, doses, rotation, open_loops, device_time, \
+         load, slo, slo_share, bursts, doses, rotation, open_loops, jitter_pairs, device_time, \
          telemetry_period, probe_windows, soak, blocks, cell, cell_min, faults, thresholds, \
          margins, user-victim, time-slicing, mps, mps-quota, mps-static, mps-memory, mig, \
          mig-mps, hami)",
@@ -35,8 +35,24 @@ const INVALID: &[(&str, &str)] = &[
     (
         "version = 1\n[thresholds]\nretention = 0.9\n",
         "profile mine.toml:3: key `thresholds.retention`: unknown key (accepted: \
-         retention_l3, retention_l2, guarantee_l3, index_l1, jitter_negligible, \
-         jitter_low_medium, effectiveness_max, overlap_min, drift_max, jitter_requests_min)",
+         retention_l3, retention_l2, retention_l1, guarantee_l3, jitter_negligible, \
+         service_jitter_low_medium, effectiveness_max, overlap_min, drift_max, \
+         tail_requests_min)",
+    ),
+    (
+        "version = 1\n[thresholds]\nindex_l1 = 0.2\n",
+        "profile mine.toml:3: key `thresholds.index_l1`: a key of scoring-v3 (accepted: \
+         retention_l1, a bound of the retention)",
+    ),
+    (
+        "version = 1\n[thresholds]\njitter_low_medium = 1.0\n",
+        "profile mine.toml:3: key `thresholds.jitter_low_medium`: a key of scoring-v3 (accepted: \
+         service_jitter_low_medium, a bound of the service jitter)",
+    ),
+    (
+        "version = 1\n[thresholds]\njitter_requests_min = 400\n",
+        "profile mine.toml:3: key `thresholds.jitter_requests_min`: a key of scoring-v3 \
+         (accepted: tail_requests_min)",
     ),
     (
         "version = 1\naxes = [\n  \"compute\",\n  \"l3\",\n]\n",

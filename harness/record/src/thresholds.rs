@@ -1,0 +1,70 @@
+//! The conventions that turn figures into levels.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The thresholds of `scoring-v4`. Conventions, versioned with the profile; not findings.
+///
+/// Records of older scoring keep theirs, under the old names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Thresholds {
+    /// Lower bound of retention for L3.
+    pub retention_l3: f64,
+    /// Lower bound of retention for L2.
+    pub retention_l2: f64,
+    /// Lower bound of retention for L1: clearly more than an even split between two gives.
+    #[serde(default = "retention_l1")]
+    pub retention_l1: f64,
+    /// Lower bound of the guarantee for L3; below it isolation is bought with capacity.
+    pub guarantee_l3: f64,
+    /// Upper bound of service jitter, in native medians, for `Negligible`.
+    pub jitter_negligible: f64,
+    /// Upper bound of service jitter, in native medians, for `Low-Medium`.
+    #[serde(default = "service_jitter_low_medium")]
+    pub service_jitter_low_medium: f64,
+    /// Upper bound that the unprotected rate ratio must not exceed, or the aggressor is too weak.
+    pub effectiveness_max: f64,
+    /// Least share of a closed-loop window in which both tenants must have work outstanding.
+    pub overlap_min: f64,
+    /// Drift of the native rate from the first block to the last, and of N' from N, that a row
+    /// mentions, as a log ratio.
+    pub drift_max: f64,
+    /// Fewest open-loop requests in a block for a p99.
+    #[serde(alias = "jitter_requests_min")]
+    pub tail_requests_min: u32,
+    /// Bound of the isolation index between L0 and L1, in records up to `scoring-v3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_l1: Option<f64>,
+    /// Upper bound of the growth of the tail for `Low-Medium`, in records up to `scoring-v3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_low_medium: Option<f64>,
+}
+
+/// The bound in records up to `scoring-v3`, which have none.
+const fn retention_l1() -> f64 {
+    0.60
+}
+
+/// The same of service jitter.
+const fn service_jitter_low_medium() -> f64 {
+    0.50
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            retention_l3: 0.95,
+            retention_l2: 0.80,
+            retention_l1: retention_l1(),
+            guarantee_l3: 0.80,
+            jitter_negligible: 0.10,
+            service_jitter_low_medium: service_jitter_low_medium(),
+            effectiveness_max: 0.90,
+            overlap_min: 0.95,
+            drift_max: 0.05,
+            tail_requests_min: 368,
+            index_l1: None,
+            jitter_low_medium: None,
+        }
+    }
+}
