@@ -31,7 +31,7 @@ pub use budget::{notes, phase_ns};
 pub use extend::{BlocksLeft, Detectable, MoreBlocks, blocks_left, detectable, extend};
 pub use facts::{Availability, Capabilities, Capability, VariantRef};
 pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, has_needs, no_victim};
-pub use ledger::{Ledger, Misleading, Recipe, ledger};
+pub use ledger::{Ledger, Misleading, NO_SOURCE, Recipe, Source, Word, ledger};
 
 /// Plans a run. `ptx_hash` identifies the kernels in the hash of the profile.
 ///
@@ -120,7 +120,7 @@ pub fn plan(
                 .collect(),
         ),
         reference: REFERENCE.to_owned(),
-        claimed: ledger.words(&names(&requested, &skips)),
+        claimed: ledger.words_of(&names(&requested, &skips)),
         claims: ledger.claims,
         skips,
         rotation: draft::recorded(profile, &layout),

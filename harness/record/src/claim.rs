@@ -6,7 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figures::Estimate;
-use crate::condition::{Axis, SubAxis};
+use crate::condition::Axis;
+
+mod selection;
+
+pub use selection::{Need, Scope, Selection, ToleranceOf, VictimKind};
 
 /// One claim, and the measured quantity that decides it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,8 +23,11 @@ pub struct Claim {
     pub axis: Axis,
     /// What it says, in our words.
     pub statement: String,
-    /// Who says it.
+    /// Who says it: title, author, date and address of each source, or that none was found.
     pub source: String,
+    /// What the source speaks of: devices, neighbours, load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_for: Option<String>,
     /// The quantity that decides it; absent where no record has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantity: Option<Quantity>,
@@ -33,46 +40,37 @@ pub struct Claim {
     /// Half of the width of the band of `within`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<f64>,
-    /// Whether one figure of several is enough; otherwise the claim is about each of them.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub any: bool,
+    /// Whose the threshold and the tolerance are; absent in ledgers that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance_of: Option<ToleranceOf>,
+    /// Which of several figures decide. Older ledgers have `any`.
+    #[serde(
+        default,
+        alias = "any",
+        deserialize_with = "Scope::or_any",
+        skip_serializing_if = "Scope::is_all"
+    )]
+    pub scope: Scope,
     /// Which figures of the record count.
     #[serde(default, skip_serializing_if = "Selection::is_all")]
     pub select: Selection,
-    /// What a record lacks to decide it, where no quantity does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub needs: Option<String>,
+    /// What a record lacks to decide it, where no quantity does. Older ledgers have `needs`.
+    #[serde(default, alias = "needs", skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<String>,
+    /// Claims that no record can support together with this one, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contradicts: Vec<String>,
+    /// Claims that no record can refute where it supports this one, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub implies: Vec<String>,
 }
 
-/// The figures of a record that a claim is about. An absent key selects all.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Selection {
-    /// Rows of this sub-axis; without it, rows of the claim's axis.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sub_axis: Option<SubAxis>,
-    /// Tenants on the device, the victim included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tenants: Option<u32>,
-    /// Variants that begin with this text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub variant: Option<String>,
-    /// Faults, by name or class.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub faults: Vec<String>,
-    /// The mechanism whose figure divides this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against: Option<String>,
-    /// Records of this profile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<String>,
-    /// Records of devices with one of these major compute capabilities.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub compute_capability: Vec<u32>,
-}
-
-impl Selection {
-    fn is_all(&self) -> bool {
-        *self == Self::default()
+impl Claim {
+    /// What a record must hold beside the quantity.
+    pub fn needs(&self) -> impl Iterator<Item = Need> {
+        let victim = self.select.victim.map(VictimKind::need);
+        let depth = self.select.depth.map(|_| Need::Depth);
+        victim.into_iter().chain(depth).chain(self.select.needs.iter().copied())
     }
 }
 
@@ -147,9 +145,15 @@ pub struct ClaimRow {
     /// What it says.
     #[serde(default)]
     pub statement: String,
-    /// Who says it.
+    /// Who says it: title, author, date and address of each source, or that none was found.
     #[serde(default)]
     pub source: String,
+    /// What the source speaks of: devices, neighbours, load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_for: Option<String>,
+    /// What an untested claim needs beside its quantity.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
     /// The quantity and its comparison, in words; empty without a quantity.
     #[serde(default)]
     pub test: String,
@@ -173,11 +177,18 @@ pub struct ClaimFigure {
     pub reason: Option<String>,
 }
 
-/// What one published overview claims of one mechanism on one axis.
+/// What publications say of one mechanism on one axis, as one word.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimedWord {
-    /// The overview: `S0`, `S1`...
+    /// The ids of the sources.
     pub source: String,
+    /// Title, author, date and address of each source; absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cited: Option<String>,
+    /// The sub-axes, or classes of faults, that the word speaks of; empty where it is about the
+    /// whole axis, beside any neighbour.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sub_axes: Vec<String>,
     /// The mechanism.
     pub mechanism: String,
     /// The axis.
@@ -248,6 +259,15 @@ pub enum Quantity {
     UnequalInstances,
 }
 
+/// The direction in which a quantity is worse for the tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worse {
+    /// Smaller figures are worse.
+    Lower,
+    /// Larger figures are worse.
+    Higher,
+}
+
 impl Quantity {
     /// Its name in the ledger.
     #[must_use]
@@ -280,6 +300,40 @@ impl Quantity {
             Self::Utilisation => "utilisation",
             Self::Ran => "ran",
             Self::UnequalInstances => "unequal-instances",
+        }
+    }
+
+    /// The direction in which it is worse for the tenant, if either is.
+    #[must_use]
+    pub const fn worse(self) -> Option<Worse> {
+        match self {
+            Self::Retention
+            | Self::Efficiency
+            | Self::IsolationIndex
+            | Self::TenantLimit
+            | Self::Stp => Some(Worse::Lower),
+            Self::Jitter
+            | Self::Overshoot
+            | Self::BrokenReservations
+            | Self::StalePages
+            | Self::ForeignReads
+            | Self::TimeToEnforce
+            | Self::MemoryEscapes
+            | Self::ComputeEscapes
+            | Self::DeadVictims
+            | Self::HarmedVictims
+            | Self::DelayedVictims
+            | Self::Slowdown
+            | Self::MedianLatency
+            | Self::TailLatency
+            | Self::EarlyTail
+            | Self::P99 => Some(Worse::Higher),
+            Self::TimeSlice
+            | Self::Overlap
+            | Self::SlicesPerKernel
+            | Self::Utilisation
+            | Self::Ran
+            | Self::UnequalInstances => None,
         }
     }
 
@@ -319,7 +373,26 @@ impl Quantity {
 
 #[cfg(test)]
 mod tests {
-    use super::{Quantity, Verdict};
+    use super::{Claim, Quantity, Scope, Verdict};
+    use crate::condition::SubAxis;
+
+    /// Records of earlier versions hold their ledger.
+    #[test]
+    fn older_ledgers_are_read() -> Result<(), serde_json::Error> {
+        let older = |any: bool| {
+            serde_json::from_value::<Claim>(serde_json::json!({
+                "id": "X", "mechanisms": ["mps"], "axis": "compute", "statement": "", "source": "S0",
+                "any": any, "select": {"sub_axis": "dram"}, "needs": "a sentence",
+            }))
+        };
+        let claim = older(true)?;
+        assert_eq!((claim.scope, older(false)?.scope), (Scope::Any, Scope::All));
+        assert_eq!(claim.select.sub_axes, [SubAxis::Dram]);
+        assert_eq!(claim.lacks.as_deref(), Some("a sentence"));
+        let again: Claim = serde_json::from_value(serde_json::to_value(&claim)?)?;
+        assert_eq!(again, claim);
+        Ok(())
+    }
 
     #[test]
     fn verdicts_have_the_same_name_as_text_and_in_json() -> Result<(), serde_json::Error> {

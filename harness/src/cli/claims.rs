@@ -26,10 +26,10 @@ pub const EXIT_CODES: &[ExitCode] = &[
 
 /// Lists claims of the literature, and says which of them records support or refute
 ///
-/// A verdict follows from the ends of an interval: supported, refuted, inconclusive (too wide, or
-/// not trusted), untested (not in the record, with what it takes). `matrix --profile claims` with
-/// --probes, --faults and --escape measures what most claims need, `--profile scaling` the
-/// published table of 1, 3, 5 and 7 tenants.
+/// A claim has its sources, or says that none was found, and what they were published for. A
+/// verdict follows from the ends of an interval: supported, refuted, inconclusive (too wide, or not
+/// trusted), untested (not in the record, or measured with other tenants; with what tests it).
+/// `matrix --profile claims` with --probes, --faults and --escape measures what most claims need.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
@@ -77,7 +77,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         let page = if is_csv { page::recipe_lines } else { page::recipes };
         (page(&ledger), json)
     } else if judged.is_empty() {
-        (page::ledger(&ledger), json!(ledger.claims))
+        let mut page = page::ledger(&ledger);
+        if !is_csv {
+            page.push(page::words(&ledger));
+        }
+        (page, json!(ledger.claims))
     } else {
         let page = if is_csv { page::verdict_lines } else { page::verdicts };
         (page(&judged), page::verdicts_json(&judged))

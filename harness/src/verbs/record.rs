@@ -107,6 +107,11 @@ pub(super) fn judged(record: &Record) -> Result<Judged, JudgeError> {
 /// When the scoring rules refuse it.
 pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), JudgeError> {
     settle_outcomes(&mut run.cells);
+    // A plan of format 1.0 has neither claims nor published words; those of this version count.
+    if run.plan.claims.is_empty() && run.plan.claimed.is_empty() {
+        let names: Vec<&str> = run.mechanisms.iter().map(|row| row.name.as_str()).collect();
+        run.plan.claimed = ledger()?.words_of(&names);
+    }
     let scored = score::score(&input(run, earlier))?;
     run.scoring = score::VERSION.to_owned();
     run.matrix = scored.matrix;

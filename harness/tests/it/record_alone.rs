@@ -185,7 +185,9 @@ fn a_removed_fact_changes_the_scores() -> TestResult {
     let faults = open("h100_580.159.04_faults-mps")?;
     type Change = fn(&mut RunRecord);
     let changes: [(&RunRecord, &str, Change); 2] = [
-        (&matrix, "claimed", |run| run.plan.claimed.clear()),
+        (&matrix, "claimed", |run| {
+            run.plan.claimed.iter_mut().for_each(|one| one.word = "another word".to_owned());
+        }),
         (&faults, "facts", |run| {
             let trials = run.fault_trials.iter_mut();
             trials.for_each(|trial| trial.planned.facts.control = None);

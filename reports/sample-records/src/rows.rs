@@ -232,7 +232,9 @@ pub fn claims(variant: &str) -> Vec<ClaimRow> {
         mechanisms: vec![mechanism.to_owned()],
         axis: Some(Axis::Compute),
         statement: statement.to_owned(),
-        source: "S0".to_owned(),
+        source: "Time-slicing, a vendor, 2024-05, https://vendor.example/slicing".to_owned(),
+        published_for: None,
+        needs: Vec::new(),
         test: String::new(),
         figures: Vec::new(),
     };

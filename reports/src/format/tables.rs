@@ -311,7 +311,7 @@ pub(super) fn tested(record: &RunRecord) -> Table {
     let heading = format!("Claims of the literature: {}", counts(&record.claims));
     let rows = rows.map(|row| {
         let id = Cell::lines([row.id.clone(), row.mechanisms.join(", ")]);
-        let says = Cell::lines([row.statement.clone(), format!("({})", row.source)]);
+        let says = Cell::lines([&row.statement, &row.source]);
         let [verdict, test, evidence] =
             [row.verdict.as_str(), &row.test, &row.evidence].map(Cell::text);
         vec![id, verdict, says, test, evidence]

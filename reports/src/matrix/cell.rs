@@ -1,6 +1,6 @@
 //! One cell of the matrix: the figure that decides, its level and its sign.
 
-use gpubench_record::{Estimate, MatrixRow, OutcomeKind, RunRecord};
+use gpubench_record::{ClaimedWord, Estimate, MatrixRow, OutcomeKind, RunRecord};
 
 use super::Row;
 use super::column::Column;
@@ -106,8 +106,8 @@ pub struct MatrixCell {
     pub level: Option<String>,
     /// The word of the weakest row.
     pub word: Option<String>,
-    /// Published claims, as `source: word`.
-    pub claimed: Vec<String>,
+    /// Published words about what was measured here.
+    pub published: Vec<String>,
     /// Why there is no level.
     pub reason: Option<String>,
     /// Rows of the record behind the cell, by index in `RunRecord::matrix`.
@@ -129,10 +129,11 @@ pub(super) fn cell(record: &RunRecord, variant: &str, column: &Column) -> Option
         let by_standing = Standing::of(a).cmp(&Standing::of(b));
         by_standing.then(strength(a).total_cmp(&strength(b)))
     })?;
-    if own.iter().any(|(_, row)| is_of_fault(row)) {
-        return Some(of_faults(record, variant, weakest, rows));
-    }
     let ran = own.iter().filter(|(_, row)| Standing::of(row) != Standing::Waived);
+    let published = published(record, ran.clone().map(|(_, row)| *row));
+    if own.iter().any(|(_, row)| is_of_fault(row)) {
+        return Some(of_faults(record, variant, published, rows));
+    }
     let held = ran.clone().filter(|(_, row)| Standing::of(row) >= Standing::Bounded);
     let figure = if column.axis == "memory" && column.sub_axis.is_none() {
         let of = [held.count(), ran.clone().count()];
@@ -151,7 +152,7 @@ pub(super) fn cell(record: &RunRecord, variant: &str, column: &Column) -> Option
         standing,
         level: weakest.level.clone(),
         word: weakest.word.clone(),
-        claimed: weakest.claimed.iter().map(|text| clean(text)).collect(),
+        published,
         reason: weakest.outcome.reason.as_deref().map(clean),
         rows,
         deciding: Some(deciding),
@@ -177,7 +178,7 @@ fn strength(row: &MatrixRow) -> f64 {
 fn of_faults(
     record: &RunRecord,
     variant: &str,
-    weakest: &MatrixRow,
+    published: Vec<String>,
     rows: Vec<usize>,
 ) -> MatrixCell {
     let all = summary(record, variant);
@@ -192,7 +193,7 @@ fn of_faults(
         standing,
         level: all.level,
         word: all.word,
-        claimed: weakest.claimed.iter().map(|text| clean(text)).collect(),
+        published,
         reason: all.note,
         rows,
         deciding: None,
@@ -200,6 +201,34 @@ fn of_faults(
 }
 
 // Where a measured level differs from what publications claim.
+
+/// The published words about exactly these rows of a mechanism: about their resources, or beside any
+/// neighbour where they lie beside every aggressor of the plan. A word about more than was measured,
+/// or about something else, is printed in tables and compared with nothing.
+fn published<'a>(
+    record: &RunRecord,
+    rows: impl Iterator<Item = &'a MatrixRow> + Clone,
+) -> Vec<String> {
+    let Some(first) = rows.clone().next() else {
+        return Vec::new();
+    };
+    let plan = &record.plan;
+    let of_rows = plan
+        .claimed
+        .iter()
+        .filter(|one| one.mechanism == first.mechanism && one.axis.as_str() == first.axis);
+    let is_same = |word: &&ClaimedWord| match &word.sub_axes[..] {
+        [] => {
+            let is_beside =
+                |name: &str| rows.clone().any(|row| row.aggressor.as_deref() == Some(name));
+            !plan.pairs.is_empty() && plan.pairs.iter().all(|pair| is_beside(&pair.aggressor))
+        }
+        about => {
+            rows.clone().all(|row| row.sub_axis.as_ref().is_some_and(|one| about.contains(one)))
+        }
+    };
+    of_rows.filter(is_same).map(|one| clean(&one.word)).collect()
+}
 
 /// How a measured word compares with the claims of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,17 +256,12 @@ fn rank(word: &str) -> Option<u8> {
     })
 }
 
-fn word_of(claim: &str) -> &str {
-    claim.split_once(": ").map_or(claim, |(_, word)| word)
-}
-
 fn difference(cell: &MatrixCell) -> Option<Difference> {
     if matches!(cell.standing, Standing::Open | Standing::Failed | Standing::Waived) {
         return None;
     }
     let measured = rank(cell.word.as_deref()?)?;
-    let claims = cell.claimed.iter().map(|claim| word_of(claim));
-    let claimed: Vec<u8> = claims.filter_map(rank).collect();
+    let claimed: Vec<u8> = cell.published.iter().filter_map(|word| rank(word)).collect();
     if claimed.iter().all(|claim| *claim > measured) && !claimed.is_empty() {
         Some(Difference::Weaker)
     } else if claimed.iter().all(|claim| *claim < measured) && !claimed.is_empty() {
@@ -265,7 +289,7 @@ pub(super) fn differences(columns: &[Column], rows: &[Row]) -> Vec<String> {
                 if difference(cell) != Some(direction) {
                     continue;
                 }
-                let mut claimed: Vec<&str> = cell.claimed.iter().map(|one| word_of(one)).collect();
+                let mut claimed = cell.published.clone();
                 claimed.dedup();
                 let word = claimed.join("/");
                 match words.iter_mut().find(|(known, _)| *known == word) {

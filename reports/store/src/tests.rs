@@ -284,7 +284,6 @@ fn reads_a_record_of_format_1_0() {
         assert_eq!(read.plan.skips, today.plan.skips, "{name}");
         // From the table of that format.
         assert_eq!(read.plan.workloads["reserve"].answering_codes, [2]);
-        assert!(read.plan.claimed.iter().any(|one| one.mechanism == "mig"));
     }
 }
 

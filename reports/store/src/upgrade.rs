@@ -84,7 +84,6 @@ fn upgrade_plan(plan: &mut Object) {
     let workload =
         |(name, codes): &(&str, &[i32])| ((*name).to_owned(), json!({"answering_codes": codes}));
     plan.insert("workloads".to_owned(), answering.map(workload).collect());
-    plan.insert("claimed".to_owned(), claimed());
     for trial in objects(plan, "fault_trials") {
         upgrade_trial(trial);
     }
@@ -117,17 +116,6 @@ fn upgrade_trial(trial: &mut Object) {
         "leaves_waiting": LEAVES_WAITING.contains(&fault),
     });
     trial.insert("facts".to_owned(), facts);
-}
-
-fn claimed() -> Value {
-    let words = CLAIMED.iter().flat_map(|(source, mechanism, words)| {
-        let of_axes = CLAIMED_AXES.iter().zip(words);
-        of_axes.filter_map(move |(axis, word)| {
-            let word = (*word)?;
-            Some(json!({"source": source, "mechanism": mechanism, "axis": axis, "word": word}))
-        })
-    });
-    words.collect()
 }
 
 /// A copy of a list of an object; empty where there is none.
@@ -226,24 +214,6 @@ const BY_COORDINATOR: &[&str] = &["mps-terminate-client", "mps-server-kill", "mp
 
 /// Faults that can leave their process waiting with no answer ever.
 const LEAVES_WAITING: &[&str] = &["mps-server-kill", "mps-daemon-kill"];
-
-/// What published overviews claim: source, mechanism, and the words of memory, compute, bandwidth,
-/// fault and jitter.
-const CLAIMED: &[(&str, &str, [Option<&str>; 5])] = &[
-    ("S0", "time-slicing", [Some("None"), Some("None"), None, Some("Partial"), Some("High")]),
-    ("S1", "time-slicing", [Some("None"), Some("None"), Some("None"), Some("None"), None]),
-    ("S0", "mps", [Some("Partial"), Some("None"), None, Some("None"), Some("Low-Medium")]),
-    ("S0", "mps-quota", [Some("Partial"), Some("None"), None, Some("None"), Some("Low-Medium")]),
-    ("S1", "mps", [Some("Partial"), Some("Partial"), Some("None"), Some("Incomplete"), None]),
-    ("S1", "mps-quota", [Some("Partial"), Some("Partial"), Some("None"), Some("Incomplete"), None]),
-    ("S0", "hami", [Some("Software"), Some("Software"), None, Some("Partial"), Some("Low-Medium")]),
-    ("S1", "hami", [Some("Hard"), Some("Soft"), Some("None"), Some("None"), None]),
-    ("S0", "mig", [Some("Hardware"), Some("Hardware"), None, Some("Hardware"), Some("Negligible")]),
-    ("S1", "mig", [Some("Hardware"), Some("Hardware"), Some("Hardware"), Some("Hardware"), None]),
-];
-
-/// The axes of [`CLAIMED`].
-const CLAIMED_AXES: [&str; 5] = ["memory", "compute", "bandwidth", "fault", "jitter"];
 
 // Intervals of proportions in records of format 1.0, which were one-sided bounds: of fault
 // trials at both ends, of other counts where every trial came out as promised.

@@ -1,8 +1,9 @@
 //! The figures of a record that a claim is about.
 
-use gpubench_record::claim::Selection;
+use gpubench_record::claim::{Need, Selection, VictimKind};
 use gpubench_record::{
-    Claim, Condition, Dose, Ends, Estimate, MechanismRow, OutcomeKind, Quantity, RunRecord, SubAxis,
+    Claim, Condition, Dose, Ends, Estimate, MechanismRow, OutcomeKind, Plan, Quantity, Role,
+    RunRecord,
 };
 use gpubench_stats::proportion::clopper_pearson;
 use gpubench_stats::{Confidence, ratio};
@@ -17,11 +18,17 @@ pub(super) const NO_RECORD: &str = "no record decides it";
 /// The figures; an error says why the record has none.
 pub(super) fn of(claim: &Claim, run: &RunRecord) -> Result<Vec<Found>, String> {
     let Some(quantity) = claim.quantity else {
-        let needs = claim.needs.as_deref().unwrap_or("a quantity");
-        return Err(format!("{NO_RECORD}: needs {needs}"));
+        return Err(no_record(claim));
     };
     circumstances(&claim.select, run)?;
-    let own = variants(&claim.mechanisms, claim.select.variant.as_deref(), run)?;
+    let mut own = variants(&claim.mechanisms, claim.select.variant.as_deref(), run)?;
+    for need in claim.needs() {
+        own.retain(|variant| is_met(need, &variant.variant, &run.plan));
+        if own.is_empty() {
+            let [what, by] = need.in_words();
+            return Err(format!("needs {what}: {by}"));
+        }
+    }
     let mut found = collect(claim, quantity, &own, run);
     if let Some(against) = &claim.select.against {
         let others = variants(std::slice::from_ref(against), None, run)?;
@@ -42,6 +49,52 @@ pub(super) fn of(claim: &Claim, run: &RunRecord) -> Result<Vec<Found>, String> {
         ));
     }
     Ok(found)
+}
+
+/// What it takes to decide a claim without a quantity.
+pub(super) fn no_record(claim: &Claim) -> String {
+    format!("{NO_RECORD}: needs {}", claim.lacks.as_deref().unwrap_or("a quantity"))
+}
+
+/// Whether the cells of a variant have what a claim needs.
+fn is_met(need: Need, variant: &str, plan: &Plan) -> bool {
+    match need {
+        Need::AbidingVictim => victim_of(plan) == Some(VictimKind::Abiding),
+        Need::SaturatingVictim => victim_of(plan) == Some(VictimKind::Saturating),
+        Need::EqualTenants => victim_of(plan) == Some(VictimKind::Equal),
+        Need::OversubscribedQuotas => {
+            let quota = variant.split_once("pct=").map_or("", |(_, rest)| rest);
+            let digits = quota.find(|c: char| !c.is_ascii_digit()).unwrap_or(quota.len());
+            quota[..digits].parse().is_ok_and(|pct: u32| pct * plan.tenants > 100)
+        }
+        // No record of this version has any of these.
+        Need::Depth
+        | Need::UnequalQuotas
+        | Need::SliceLengths
+        | Need::PausingNeighbours
+        | Need::CacheAfterSwitch
+        | Need::Root
+        | Need::DeviceReset
+        | Need::Topology
+        | Need::Energy
+        | Need::LanguageModel => false,
+    }
+}
+
+/// How much the victims of a plan demand; unknown of a user's program, and of a share between an
+/// even one and the whole device.
+fn victim_of(plan: &Plan) -> Option<VictimKind> {
+    let contended = plan.cells.iter().filter(|cell| cell.condition == Condition::C);
+    let mut neighbours = contended.flat_map(|cell| cell.tenants.iter().skip(1)).peekable();
+    if plan.user_victim.is_some() {
+        None
+    } else if neighbours.peek().is_some() && neighbours.all(|one| one.role == Role::Peer) {
+        Some(VictimKind::Equal)
+    } else if plan.share * f64::from(plan.tenants) <= 1.0 {
+        Some(VictimKind::Abiding)
+    } else {
+        (plan.share >= 1.0).then_some(VictimKind::Saturating)
+    }
 }
 
 /// Whether the claim is about records such as this one.
@@ -274,7 +327,11 @@ fn found(
         return Vec::new();
     };
     let keys = cells.of(Condition::C).filter(|key| key.variant == variant && wanted(key));
-    let keys = keys.filter(|key| is_selected(claim, key.pair.sub_axis));
+    // Jitter has no cells of its own, so a claim without sub-axes is about all.
+    let select = &claim.select;
+    let keys = keys
+        .filter(|key| select.sub_axes.is_empty() || select.sub_axes.contains(&key.pair.sub_axis));
+    let keys = keys.filter(|key| select.is_beside(key.pair.aggressor.as_deref()));
     let found = keys.filter_map(|key| {
         let aggressor = key.pair.aggressor.as_deref().unwrap_or_default();
         Some(Found {
@@ -284,11 +341,6 @@ fn found(
         })
     });
     found.collect()
-}
-
-fn is_selected(claim: &Claim, sub_axis: SubAxis) -> bool {
-    // Jitter has no cells of its own.
-    claim.select.sub_axis.is_none_or(|wanted| wanted == sub_axis)
 }
 
 #[cfg(test)]

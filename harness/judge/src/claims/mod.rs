@@ -2,9 +2,13 @@
 //!
 //! A claim names a quantity of a closed list, which resolves to figures of the record. Each figure
 //! has a verdict from the ends of its interval, never from its value. A claim is about each of its
-//! figures: one that contradicts it refutes it, and it is supported where all agree. With `any` it
-//! is the other way round. A figure that the record does not trust decides nothing.
+//! figures: one that contradicts it refutes it, and it is supported where all agree. With the scope
+//! `any` it is the other way round, and with `worst` the worst for the tenant decides. A figure that
+//! the record does not trust decides nothing. A claim about other tenants than those of the record
+//! is untested, whatever its figures are.
 
+#[cfg(test)]
+mod contradictions;
 mod figures;
 pub mod page;
 mod rows;
@@ -12,6 +16,7 @@ mod rows;
 mod tests;
 
 use figures::Found;
+use gpubench_record::claim::{Scope, ToleranceOf, Worse};
 use gpubench_record::{
     Claim, ClaimFigure, ClaimRow, Comparison, Ends, Estimate, Quantity, RunRecord, Verdict,
 };
@@ -29,12 +34,16 @@ fn row(claim: &Claim, run: &RunRecord) -> ClaimRow {
     let (verdict, evidence, figures) = match figures::of(claim, run) {
         Err(reason) => (Verdict::Untested, reason, Vec::new()),
         Ok(found) => {
-            let figures: Vec<ClaimFigure> =
+            let mut figures: Vec<ClaimFigure> =
                 found.into_iter().map(|one| figure(claim, one)).collect();
-            let verdict = together(figures.iter().map(|one| one.verdict), claim.any);
+            let verdict = match (claim.scope, claim.quantity.and_then(Quantity::worse)) {
+                (Scope::Worst, Some(worse)) => of_worst(claim, worse, &mut figures),
+                (scope, _) => together(figures.iter().map(|one| one.verdict), scope),
+            };
             (verdict, evidence(verdict, &figures), figures)
         }
     };
+    let needs = if verdict == Verdict::Untested { claim.needs().collect() } else { Vec::new() };
     ClaimRow {
         id: claim.id.clone(),
         verdict,
@@ -43,6 +52,8 @@ fn row(claim: &Claim, run: &RunRecord) -> ClaimRow {
         axis: Some(claim.axis),
         statement: claim.statement.clone(),
         source: claim.source.clone(),
+        published_for: claim.published_for.clone(),
+        needs,
         test: test_in_words(claim),
         figures,
     }
@@ -53,7 +64,7 @@ fn figure(claim: &Claim, found: Found) -> ClaimFigure {
     match found.estimate {
         Ok(estimate) => ClaimFigure {
             of,
-            verdict: verdict_of(claim, &estimate),
+            verdict: verdict_of(claim, [estimate.lo, estimate.hi]),
             estimate: Some(estimate),
             reason: None,
         },
@@ -80,13 +91,12 @@ fn evidence(verdict: Verdict, figures: &[ClaimFigure]) -> String {
 
 // Verdicts from the ends of an interval.
 
-/// The verdict of one figure. A claim without a comparison decides nothing.
-fn verdict_of(claim: &Claim, figure: &Estimate) -> Verdict {
+/// The verdict of one interval. A claim without a comparison decides nothing.
+fn verdict_of(claim: &Claim, [lo, hi]: [f64; 2]) -> Verdict {
     let (Some(comparison), Some(threshold)) = (claim.comparison, claim.threshold) else {
         return Verdict::Inconclusive;
     };
     let tolerance = claim.tolerance.unwrap_or(0.0);
-    let (lo, hi) = (figure.lo, figure.hi);
     let (agrees, contradicts) = match comparison {
         Comparison::AtMost => (hi <= threshold, lo > threshold),
         Comparison::AtLeast => (lo >= threshold, hi < threshold),
@@ -106,12 +116,33 @@ fn verdict_of(claim: &Claim, figure: &Estimate) -> Verdict {
     }
 }
 
+/// The verdict of the worst figure, which comes first afterwards. Which one is the worst does not
+/// matter: its interval is that of the minimum, or the maximum, of all, and a figure that is not
+/// trusted may be anything.
+fn of_worst(claim: &Claim, worse: Worse, figures: &mut [ClaimFigure]) -> Verdict {
+    let ends = |one: &ClaimFigure| match &one.estimate {
+        Some(estimate) => [estimate.lo, estimate.hi],
+        None => [f64::NEG_INFINITY, f64::INFINITY],
+    };
+    let (none, pick): (f64, fn(f64, f64) -> f64) = match worse {
+        Worse::Lower => (f64::INFINITY, f64::min),
+        Worse::Higher => (f64::NEG_INFINITY, f64::max),
+    };
+    let all = figures.iter().map(ends);
+    let ends_of_worst =
+        all.fold([none; 2], |all, one| [pick(all[0], one[0]), pick(all[1], one[1])]);
+    figures.sort_by(|a, b| match worse {
+        Worse::Lower => ends(a)[1].total_cmp(&ends(b)[1]),
+        Worse::Higher => ends(b)[0].total_cmp(&ends(a)[0]),
+    });
+    verdict_of(claim, ends_of_worst)
+}
+
 /// The verdict of several figures together: of each, or of any of them.
-fn together(verdicts: impl Iterator<Item = Verdict>, any: bool) -> Verdict {
-    let (one_decides, all_decide) = if any {
-        (Verdict::Supported, Verdict::Refuted)
-    } else {
-        (Verdict::Refuted, Verdict::Supported)
+fn together(verdicts: impl Iterator<Item = Verdict>, scope: Scope) -> Verdict {
+    let (one_decides, all_decide) = match scope {
+        Scope::Any => (Verdict::Supported, Verdict::Refuted),
+        Scope::All | Scope::Worst => (Verdict::Refuted, Verdict::Supported),
     };
     let verdicts: Vec<Verdict> = verdicts.collect();
     if verdicts.contains(&one_decides) {
@@ -165,10 +196,14 @@ fn test_in_words(claim: &Claim) -> String {
         Comparison::Sometimes => format!("sometimes (share above 0; absent up to {threshold})"),
     };
     let select = &claim.select;
+    let sub_axes: Vec<&str> = select.sub_axes.iter().map(|one| one.as_str()).collect();
     let parts = [
         select.against.as_ref().map(|one| format!("over that of {one}")),
-        select.sub_axis.map(|one| format!("on {}", one.as_str())),
+        select.victim.map(|one| format!("of {} victims", one.as_str())),
+        (!sub_axes.is_empty()).then(|| format!("on {}", sub_axes.join(", "))),
+        select.aggressor.as_ref().map(|one| format!("beside {one}")),
         select.tenants.map(|n| format!("with {n} tenants")),
+        select.depth.map(|n| format!("at depth {n}")),
         select.variant.as_ref().map(|one| format!("of {one}...")),
         (!select.faults.is_empty()).then(|| format!("after {}", select.faults.join(", "))),
     ];
@@ -177,8 +212,17 @@ fn test_in_words(claim: &Claim) -> String {
         text.push(' ');
         text.push_str(&part);
     }
-    let of = if claim.any { ", any" } else { "" };
-    format!("{text}: {compared}{of}")
+    let scope = match claim.scope {
+        Scope::All => "",
+        Scope::Any => ", any",
+        Scope::Worst => ", the worst",
+    };
+    let bound = match claim.tolerance_of {
+        Some(ToleranceOf::Statement) => " (bound of the claim)",
+        Some(ToleranceOf::Ours) => " (our bound)",
+        None => "",
+    };
+    format!("{text}: {compared}{scope}{bound}")
 }
 
 /// A figure with its subject, or the reason why it is not trusted.
@@ -218,11 +262,12 @@ fn estimate_in_words(estimate: &Estimate) -> String {
 #[cfg(test)]
 mod words_tests {
     use gpubench_record::Verdict::{self, Inconclusive, Refuted, Supported, Untested};
+    use gpubench_record::claim::{ClaimFigure, Scope, Worse};
     use gpubench_record::{Claim, Comparison, Ends, Estimate};
 
-    use super::{of_records, together, verdict_of};
+    use super::{of_records, of_worst, together, verdict_of};
 
-    fn judged(comparison: &str, threshold: f64, lo: f64, hi: f64) -> Verdict {
+    fn claim(comparison: &str, threshold: f64) -> Claim {
         let claim: Result<Claim, _> = serde_json::from_value(serde_json::json!({
             "id": "X", "mechanisms": ["mps"], "axis": "compute", "statement": "", "source": "",
             "quantity": "retention", "comparison": comparison, "threshold": threshold,
@@ -230,8 +275,17 @@ mod words_tests {
         }));
         let claim = claim.expect("a claim");
         assert_ne!(claim.comparison, None::<Comparison>);
-        // The value never decides.
-        let estimate = Estimate {
+        claim
+    }
+
+    fn judged(comparison: &str, threshold: f64, lo: f64, hi: f64) -> Verdict {
+        verdict_of(&claim(comparison, threshold), [lo, hi])
+    }
+
+    /// A figure with these ends; none that is trusted where they are absent.
+    fn figure(ends: Option<[f64; 2]>) -> ClaimFigure {
+        let estimate = ends.map(|[lo, hi]| Estimate {
+            // The value never decides.
             value: f64::NAN,
             lo,
             hi,
@@ -239,8 +293,33 @@ mod words_tests {
             parts: None,
             n: 8,
             unit: "ratio".to_owned(),
-        };
-        verdict_of(&claim, &estimate)
+        });
+        ClaimFigure { of: String::new(), verdict: Inconclusive, estimate, reason: None }
+    }
+
+    #[test]
+    fn the_worst_figure_decides() {
+        let [low, high] = [Some([0.2, 0.3]), Some([0.9, 1.0])];
+        let cases: [(&str, Worse, &[Option<[f64; 2]>], Verdict); 9] = [
+            ("at-most", Worse::Lower, &[high, low], Supported),
+            ("at-most", Worse::Lower, &[high], Refuted),
+            ("at-least", Worse::Lower, &[high, low], Refuted),
+            ("at-most", Worse::Higher, &[high, low], Refuted),
+            ("at-least", Worse::Higher, &[high, low], Supported),
+            // One that may be worse leaves open what it could turn.
+            ("at-most", Worse::Lower, &[high, None], Inconclusive),
+            ("at-most", Worse::Lower, &[low, None], Supported),
+            ("at-least", Worse::Lower, &[high, None], Inconclusive),
+            ("at-least", Worse::Lower, &[low, None], Refuted),
+        ];
+        for (comparison, worse, ends, want) in cases {
+            let mut figures: Vec<ClaimFigure> = ends.iter().copied().map(figure).collect();
+            let found = of_worst(&claim(comparison, 0.5), worse, &mut figures);
+            assert_eq!(found, want, "{comparison} {worse:?} {ends:?}");
+        }
+        let mut figures = [high, low].map(figure);
+        of_worst(&claim("at-most", 0.5), Worse::Lower, &mut figures);
+        assert_eq!(figures[0].estimate.as_ref().map(|one| one.hi), Some(0.3));
     }
 
     #[test]
@@ -276,12 +355,12 @@ mod words_tests {
 
     #[test]
     fn figures_and_records_combine() {
-        let all = |verdicts: &[Verdict], any| together(verdicts.iter().copied(), any);
-        assert_eq!(all(&[Supported, Refuted], false), Refuted);
-        assert_eq!(all(&[Supported, Refuted], true), Supported);
-        assert_eq!(all(&[Supported, Inconclusive], false), Inconclusive);
-        assert_eq!(all(&[Refuted, Inconclusive], true), Inconclusive);
-        assert_eq!(all(&[Refuted, Refuted], true), Refuted);
+        let of = |verdicts: &[Verdict], scope| together(verdicts.iter().copied(), scope);
+        assert_eq!(of(&[Supported, Refuted], Scope::All), Refuted);
+        assert_eq!(of(&[Supported, Refuted], Scope::Any), Supported);
+        assert_eq!(of(&[Supported, Inconclusive], Scope::All), Inconclusive);
+        assert_eq!(of(&[Refuted, Inconclusive], Scope::Any), Inconclusive);
+        assert_eq!(of(&[Refuted, Refuted], Scope::Any), Refuted);
         let records = |verdicts: &[Verdict]| of_records(verdicts.iter().copied());
         assert_eq!(records(&[Untested, Supported]), Supported);
         assert_eq!(records(&[Inconclusive, Refuted]), Refuted);

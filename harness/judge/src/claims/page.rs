@@ -6,7 +6,7 @@ use gpubench_record::{Claim, ClaimRow, DeviceKind, RunRecord, Verdict};
 use gpubench_show::{Cell, Page, Paint, Table, VIRTUAL_TITLE};
 use serde_json::{Value, json};
 
-use super::figures::NO_RECORD;
+use super::figures::{NO_RECORD, no_record};
 use crate::claims;
 
 /// A record with its name.
@@ -48,19 +48,39 @@ pub fn ledger(ledger: &Ledger) -> Page {
             claim.mechanisms.join(", "),
             claim.axis.as_str().to_owned(),
             claim.statement.clone(),
-            claim.source.clone(),
             test(claim),
+            claim.contradicts.join(", "),
+            claim.source.clone(),
+            claim.published_for.clone().unwrap_or_default(),
         ]
     });
-    let columns = ["claim", "mechanism", "axis", "says", "source", "test"];
+    let columns =
+        ["claim", "mechanism", "axis", "says", "test", "contradicts", "source", "published for"];
     let title = format!("Claims ledger: {}", counted(ledger.claims.len(), "claim"));
     page(title, [table("Claims of the literature", &columns, rows)])
 }
 
+/// The words that reports print as `claimed`.
+#[must_use]
+pub fn words(ledger: &Ledger) -> Table {
+    let mechanisms: Vec<&str> =
+        ledger.words.iter().flat_map(|one| &one.mechanisms).map(String::as_str).collect();
+    let rows = ledger.words_of(&mechanisms).into_iter().map(|one| {
+        let about = match &one.sub_axes[..] {
+            [] => "the whole axis, beside any neighbour".to_owned(),
+            sub_axes => sub_axes.join(", "),
+        };
+        let axis = one.axis.as_str().to_owned();
+        vec![one.mechanism, axis, one.word, about, one.source, one.cited.unwrap_or_default()]
+    });
+    let columns = ["mechanism", "axis", "word", "about", "cited as", "source"];
+    table("Words for the isolation, as published", &columns, rows)
+}
+
 fn test(claim: &Claim) -> String {
-    match &claim.needs {
-        Some(needs) => format!("{NO_RECORD}: needs {needs}"),
-        None => claims::test_in_words(claim),
+    match claim.quantity {
+        Some(_) => claims::test_in_words(claim),
+        None => no_record(claim),
     }
 }
 
@@ -106,13 +126,14 @@ pub fn verdicts(records: &[Judged<'_>]) -> Page {
         columns.extend(records.iter().map(|one| one.name.as_str()));
         tables.push(Table::new("", "All records", columns, rows));
     }
-    let columns = ["claim", "verdict", "says", "test", "figures"];
+    let columns = ["claim", "verdict", "says", "test", "figures", "source", "published for"];
     for one in records {
         let rows = one.run.claims.iter().map(|row| {
-            let says = format!("{} ({})", row.statement, row.source);
-            let [id, says, test, evidence] =
-                [&row.id, &says, &row.test, &row.evidence].map(Cell::text);
-            vec![id, painted(row.verdict), says, test, evidence]
+            let about = row.published_for.as_deref().unwrap_or_default();
+            let ClaimRow { id, statement, test, evidence, source, .. } = row;
+            let [id, says, test, evidence, source] =
+                [id, statement, test, evidence, source].map(Cell::text);
+            vec![id, painted(row.verdict), says, test, evidence, source, Cell::text(about)]
         });
         let heading = format!("{}: {}", one.name, counts(&one.run.claims));
         tables.push(Table::new("", &heading, columns, rows));
@@ -142,11 +163,13 @@ pub fn verdict_lines(records: &[Judged<'_>]) -> Page {
                 &row.source,
                 &row.test,
                 &row.evidence,
+                row.published_for.as_deref().unwrap_or_default(),
             ];
             texts.map(str::to_owned).into()
         })
     });
-    let columns = ["record", "claim", "verdict", "says", "source", "test", "figures"];
+    let columns =
+        ["record", "claim", "verdict", "says", "source", "test", "figures", "published for"];
     page(String::new(), [table("", &columns, lines)])
 }
 

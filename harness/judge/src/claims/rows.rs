@@ -24,16 +24,30 @@ pub(super) fn matrix(
     if claim.select.tenants.is_some_and(|wanted| wanted != tenants) {
         return Vec::new();
     }
+    let select = &claim.select;
     let rows = run.matrix.iter().filter(|row| row.variant == variant);
-    rows.filter(|row| match claim.select.sub_axis {
+    let rows = rows.filter(|row| select.is_beside(row.aggressor.as_deref()));
+    let of_axis = |axis: &'static str| rows.clone().filter(move |row| row.axis == axis);
+    if select.sub_axes.is_empty() {
+        let rows = of_axis(claim.axis.as_str());
+        return rows.filter_map(|row| found(row, pick(row))).collect();
+    }
+    let each = select.sub_axes.iter().map(|wanted| {
         // The class of a fault can have the name of a sub-axis of another axis.
-        Some(wanted) => {
-            row.axis == wanted.axis().as_str() && row.sub_axis.as_deref() == Some(wanted.as_str())
+        let rows = of_axis(wanted.axis().as_str());
+        let rows = rows.filter(|row| row.sub_axis.as_deref() == Some(wanted.as_str()));
+        (*wanted, rows.filter_map(|row| found(row, pick(row))).collect::<Vec<_>>())
+    });
+    let mut all: Vec<(SubAxis, Vec<Found>)> = each.collect();
+    if all.iter().any(|(_, rows)| !rows.is_empty()) {
+        // A claim about several resources is open where one of them was not measured.
+        for (sub_axis, rows) in all.iter_mut().filter(|(_, rows)| rows.is_empty()) {
+            let missing = Err("the record has no such row".to_owned());
+            let variant = variant.to_owned();
+            rows.push(Found { variant, key: sub_axis.as_str().to_owned(), estimate: missing });
         }
-        None => row.axis == claim.axis.as_str(),
-    })
-    .filter_map(|row| found(row, pick(row)))
-    .collect()
+    }
+    all.into_iter().flat_map(|(_, rows)| rows).collect()
 }
 
 /// A figure of the rows of one sub-axis.
@@ -164,7 +178,7 @@ pub(super) fn slowdown(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<Fou
         row.variant == variant
             && row.condition == Condition::C
             && row.tenants == tenants
-            && is_selected(claim, row.sub_axis)
+            && is_selected(claim, row.sub_axis, row.aggressor.as_deref())
     };
     let rows = run.service.iter().filter(is_wanted);
     let of_service = rows.filter_map(|row| {
@@ -188,17 +202,17 @@ pub(super) fn slowdown(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<Fou
     rows.into_iter().map(|one| one.map(inverse)).collect()
 }
 
-fn is_selected(claim: &Claim, sub_axis: SubAxis) -> bool {
-    match claim.select.sub_axis {
-        Some(wanted) => sub_axis == wanted,
-        None => sub_axis.axis() == claim.axis,
-    }
+fn is_selected(claim: &Claim, sub_axis: SubAxis, aggressor: Option<&str>) -> bool {
+    let wanted = &claim.select.sub_axes;
+    let is_of = wanted.is_empty() && sub_axis.axis() == claim.axis || wanted.contains(&sub_axis);
+    is_of && claim.select.is_beside(aggressor)
 }
 
 /// The largest number of tenants that keeps the promised latency.
 pub(super) fn tenant_limit(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<Found> {
     let rows = run.tenant_limits.iter();
-    rows.filter(|row| row.variant == variant && is_selected(claim, row.sub_axis))
+    rows.filter(|row| row.variant == variant)
+        .filter(|row| is_selected(claim, row.sub_axis, Some(&row.aggressor)))
         .filter_map(|row| {
             let estimate = match &row.tenants {
                 Some(tenants) => Ok(tenants.clone()),
@@ -224,7 +238,7 @@ pub(super) fn operator(
     let tenants = claim.select.tenants.unwrap_or(run.plan.tenants);
     let rows = run.operator.iter();
     rows.filter(|row| row.variant == variant && row.tenants == tenants)
-        .filter(|row| is_selected(claim, row.sub_axis))
+        .filter(|row| is_selected(claim, row.sub_axis, Some(&row.aggressor)))
         .map(|row| {
             let key = format!("{} beside {}", row.victim, row.aggressor);
             Found::new(variant, key, pick(row).clone())

@@ -4,19 +4,23 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gpubench_plan::ledger;
-use gpubench_record::{ClaimRow, Condition, Outcome, RunRecord, Verdict};
+use gpubench_record::claim::{Need, VictimKind};
+use gpubench_record::{ClaimRow, Condition, Outcome, Role, RunRecord, Verdict};
 use gpubench_store::Record;
 
 use super::evaluate;
 use crate::figures::latency::{Latency, Quantile, estimate};
 use crate::figures::{Cells, Reading};
 
-type Error = Box<dyn std::error::Error>;
+pub(super) type Error = Box<dyn std::error::Error>;
 
-fn example(name: &str) -> Result<RunRecord, Error> {
+pub(super) fn example(name: &str) -> Result<RunRecord, Error> {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../reports/examples");
-    let path = examples.join(format!("h100_580.159.04_{name}"));
-    Ok(Record::open(&path)?.run().clone())
+    Ok(Record::open(&examples.join(name))?.run().clone())
+}
+
+fn of_h100(what: &str) -> Result<RunRecord, Error> {
+    example(&format!("h100_580.159.04_{what}"))
 }
 
 fn judged(run: &RunRecord) -> Result<BTreeMap<String, ClaimRow>, Error> {
@@ -26,24 +30,109 @@ fn judged(run: &RunRecord) -> Result<BTreeMap<String, ClaimRow>, Error> {
 
 #[test]
 fn a_claim_that_no_record_decides_says_what_it_would_take() -> Result<(), Error> {
-    let rows = judged(&example("matrix")?)?;
+    let rows = judged(&of_h100("matrix")?)?;
     let mut none = 0;
     for claim in ledger()?.claims {
         let evidence = &rows[&claim.id].evidence;
         let says = evidence.strip_prefix("no record decides it: needs ");
-        assert_eq!(says, claim.needs.as_deref(), "{}: {evidence}", claim.id);
+        assert_eq!(says, claim.lacks.as_deref(), "{}: {evidence}", claim.id);
         // One short sentence.
         let is_short = says.is_none_or(|text| text.len() <= 80 && !text.contains(". "));
         assert!(is_short, "{}: {evidence}", claim.id);
         none += usize::from(says.is_some());
     }
-    assert_eq!(none, 9);
+    assert_eq!(none, 14);
+    Ok(())
+}
+
+#[test]
+fn a_claim_about_other_tenants_is_untested_and_says_what_tests_it() -> Result<(), Error> {
+    let abiding = of_h100("matrix")?;
+    let of = |run: &RunRecord, id: &str| -> Result<(Verdict, Vec<Need>, String), Error> {
+        let row = judged(run)?.remove(id).ok_or("a claim")?;
+        Ok((row.verdict, row.needs, row.evidence))
+    };
+    let (verdict, needs, evidence) = of(&abiding, "USER-2")?;
+    assert_eq!((verdict, &needs[..]), (Verdict::Untested, &[Need::EqualTenants][..]));
+    assert!(evidence.contains("run the victim's load: no experiment"), "{evidence}");
+    let mut equal = abiding.clone();
+    for cell in &mut equal.plan.cells {
+        cell.tenants.iter_mut().skip(1).for_each(|one| one.role = Role::Peer);
+    }
+    assert_eq!(of(&equal, "USER-2")?.0, Verdict::Refuted);
+    assert_eq!(of(&equal, "MPS-7a")?.1, [Need::AbidingVictim]);
+    // A share between an even one and the whole device is neither.
+    for (share, wanted) in [
+        (3.0 / 7.0, Verdict::Supported),
+        (0.5, Verdict::Supported),
+        (0.6, Verdict::Untested),
+        (1.0, Verdict::Untested),
+    ] {
+        let mut run = abiding.clone();
+        run.plan.share = share;
+        assert_eq!(of(&run, "MPS-7a")?.0, wanted, "{share}");
+    }
+    let mut claims = ledger()?.claims;
+    claims.retain(|one| one.id == "MPS-7a");
+    let select = &mut claims[0].select;
+    (select.victim, select.needs) = (Some(VictimKind::Saturating), Vec::new());
+    let mut run = abiding.clone();
+    run.plan.share = 1.0;
+    assert_eq!(evaluate(&claims, &run)[0].verdict, Verdict::Supported);
+    let evidence = &evaluate(&claims, &abiding)[0].evidence;
+    assert!(evidence.ends_with("a profile with share = 1"), "{evidence}");
+    claims[0].select.victim = None;
+    claims[0].select.depth = Some(4);
+    assert_eq!(evaluate(&claims, &run)[0].needs, [Need::Depth]);
+    Ok(())
+}
+
+#[test]
+fn quotas_are_oversubscribed_where_they_add_up_to_more_than_the_device() -> Result<(), Error> {
+    let mut run = of_h100("matrix")?;
+    assert_eq!(judged(&run)?["MPS-2b"].needs, [Need::OversubscribedQuotas]);
+    let names = run.mechanisms.iter_mut().map(|row| &mut row.variant);
+    for variant in names.chain(run.matrix.iter_mut().map(|row| &mut row.variant)) {
+        *variant = variant.replace("pct=50", "pct=70");
+    }
+    assert_eq!(judged(&run)?["MPS-2b"].verdict, Verdict::Refuted);
+    Ok(())
+}
+
+/// Where a resource was not measured, the worst one is unknown.
+#[test]
+fn a_claim_about_several_resources_needs_each_of_them() -> Result<(), Error> {
+    let known = of_h100("matrix")?;
+    let row = &judged(&known)?["MPS-3b"];
+    assert_eq!(row.verdict, Verdict::Supported);
+    assert!(row.evidence.contains("dram stream beside dram-copy"), "{}", row.evidence);
+    let mut run = known;
+    run.matrix.retain(|row| row.sub_axis.as_deref() != Some("dram"));
+    run.matrix.retain(|row| row.sub_axis.as_deref() != Some("l2"));
+    let row = &judged(&run)?["MPS-3b"];
+    assert_eq!(row.verdict, Verdict::Inconclusive);
+    assert!(row.evidence.contains("dram: the record has no such row"), "{}", row.evidence);
+    Ok(())
+}
+
+#[test]
+fn a_claim_beside_one_aggressor_leaves_out_the_others() -> Result<(), Error> {
+    let run = of_h100("matrix")?;
+    let mut claims = ledger()?.claims;
+    claims.retain(|one| one.id == "MPS-7a");
+    claims[0].select.sub_axes = Vec::new();
+    assert_eq!(evaluate(&claims, &run)[0].figures.len(), 3);
+    claims[0].select.aggressor = Some("l2-stream".to_owned());
+    let row = &evaluate(&claims, &run)[0];
+    let of: Vec<&str> = row.figures.iter().map(|one| one.of.as_str()).collect();
+    assert_eq!(of, ["mps l2 l2 beside l2-stream"]);
+    assert!(row.test.contains("beside l2-stream"), "{}", row.test);
     Ok(())
 }
 
 #[test]
 fn a_wide_interval_and_a_doubtful_row_decide_nothing() -> Result<(), Error> {
-    let known = example("matrix")?;
+    let known = of_h100("matrix")?;
     let is_row = |row: &&mut gpubench_record::MatrixRow| {
         row.variant == "mps" && row.sub_axis.as_deref() == Some("dram")
     };
@@ -68,7 +157,7 @@ fn a_wide_interval_and_a_doubtful_row_decide_nothing() -> Result<(), Error> {
 
 #[test]
 fn a_row_without_the_figure_gives_its_reason() -> Result<(), Error> {
-    let mut run = example("matrix")?;
+    let mut run = of_h100("matrix")?;
     let is_jitter = |row: &&mut gpubench_record::MatrixRow| {
         row.axis == "jitter" && row.mechanism == "time-slicing"
     };
@@ -83,7 +172,7 @@ fn a_row_without_the_figure_gives_its_reason() -> Result<(), Error> {
 
 #[test]
 fn a_claim_of_each_figure_is_refuted_by_one_and_any_is_supported_by_one() -> Result<(), Error> {
-    let mut run = example("faults-mps")?;
+    let mut run = of_h100("faults-mps")?;
     let rows = judged(&run)?;
     let verdicts = |id: &str, wanted: Verdict| {
         let figures = rows[id].figures.iter();
@@ -107,7 +196,7 @@ fn a_claim_of_each_figure_is_refuted_by_one_and_any_is_supported_by_one() -> Res
 
 #[test]
 fn the_ledger_that_counts_is_the_given_one() -> Result<(), Error> {
-    let run = example("probes")?;
+    let run = of_h100("probes")?;
     let mut claims = ledger()?.claims;
     claims.retain(|claim| claim.id == "TS-8b");
     let [claim] = &mut claims[..] else {
@@ -129,9 +218,9 @@ fn a_latency_has_the_bound_of_late_requests() -> Result<(), Error> {
         let found = estimate(&cells, mps.ok_or("no cells")?, latency).ok_or("no blocks")??;
         Ok([found.value, found.lo, found.hi])
     };
-    let punctual = example("matrix")?;
+    let punctual = of_h100("matrix")?;
     let late_in = |condition: Condition| -> Result<RunRecord, Error> {
-        let mut run = example("matrix")?;
+        let mut run = of_h100("matrix")?;
         let cells = run.cells.iter_mut().filter(|one| one.cell.condition == condition);
         for cell in cells {
             let p99_ns = cell.figures.open_latency_p99_ns;

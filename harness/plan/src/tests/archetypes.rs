@@ -111,7 +111,7 @@ fn the_profile_claims_measures_what_the_ledger_needs_and_nothing_else() -> TestR
             && (needs.contains("cells") || needs.contains("tenants"))
     };
     let needed: BTreeSet<SubAxis> =
-        claims.iter().filter(of_cells).filter_map(|claim| claim.select.sub_axis).collect();
+        claims.iter().filter(of_cells).flat_map(|claim| claim.select.sub_axes.clone()).collect();
     assert!(needed.len() >= 5, "{needed:?}");
     let profile = of_name("claims")?;
     let measured: BTreeSet<SubAxis> =

@@ -56,7 +56,8 @@ fn csv_has_the_same_columns_for_every_record() {
 fn markup_is_well_formed_and_escapes_the_record() {
     for (name, record) in sample_records::all() {
         let html = render("html", &record, &options());
-        assert!(!html.contains("<script") && !html.contains("http"), "{name}");
+        // Nothing is loaded from elsewhere; addresses of sources are text.
+        assert!(!html.contains("<script") && !html.contains("=\"http"), "{name}");
         let html = html.replace("<!DOCTYPE html>\n", "");
         for text in [html, render("junit", &record, &options())] {
             roxmltree::Document::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpubench_record::RunRecord;
+use gpubench_record::{Axis, ClaimedWord, MatrixRow, RunRecord};
 use gpubench_sample_records as sample_records;
 use gpubench_show::Look;
 use gpubench_store::Record;
@@ -17,7 +17,46 @@ const LINES_MAX: usize = 40;
 /// The matrix that was measured on an H100.
 fn h100() -> RunRecord {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/h100_580.159.04_matrix");
-    Record::open(&dir).unwrap().run().clone()
+    let mut record = Record::open(&dir).unwrap().run().clone();
+    let word = |mechanism: &str, axis, word: &str, about: &[&str]| ClaimedWord {
+        source: "a-paper".to_owned(),
+        cited: None,
+        sub_axes: about.iter().map(|&one| one.to_owned()).collect(),
+        mechanism: mechanism.to_owned(),
+        axis,
+        word: word.to_owned(),
+    };
+    record.plan.claimed = vec![
+        word("mps", Axis::Compute, "None", &["sm"]),
+        word("mps-quota", Axis::Compute, "Partial", &["sm"]),
+        word("mps-quota", Axis::Bandwidth, "None", &["dram", "l2"]),
+        word("hami", Axis::Compute, "Software", &["sm"]),
+        word("hami", Axis::Compute, "Soft", &["sm"]),
+        // About other resources, and about any neighbour beside a row with one.
+        word("time-slicing", Axis::Compute, "Hardware", &["launch"]),
+        word("mps", Axis::Jitter, "Low-Medium", &[]),
+    ];
+    record
+}
+
+/// A word about any neighbour is compared with rows beside every aggressor of the plan.
+#[test]
+fn a_published_word_is_compared_only_with_what_it_is_about() {
+    let mut record = h100();
+    let lines = |record: &RunRecord| {
+        let text = screen(record, 160);
+        let compared = text.lines().filter(|line| line.contains("than published"));
+        compared.map(str::to_owned).collect::<Vec<_>>().join("; ")
+    };
+    assert!(!lines(&record).contains("jitter"), "{}", lines(&record));
+    let aggressors: Vec<String> =
+        record.plan.pairs.iter().map(|pair| pair.aggressor.clone()).collect();
+    let is_of_mps = |row: &&MatrixRow| row.mechanism == "mps" && row.axis == "jitter";
+    let jitter = record.matrix.iter().find(is_of_mps).unwrap().clone();
+    record.matrix.extend(
+        aggressors.into_iter().map(|one| MatrixRow { aggressor: Some(one), ..jitter.clone() }),
+    );
+    assert!(lines(&record).contains("jitter of mps (Low-Medium)"), "{}", lines(&record));
 }
 
 fn screen(record: &RunRecord, width: usize) -> String {

@@ -267,6 +267,8 @@ fn claimed() -> Vec<ClaimedWord> {
         ("S1", "hami", Axis::Compute, "Soft"),
     ];
     let claimed = |(source, mechanism, axis, word): (&str, &str, Axis, &str)| ClaimedWord {
+        cited: None,
+        sub_axes: Vec::new(),
         source: source.to_owned(),
         mechanism: mechanism.to_owned(),
         axis,
