@@ -167,6 +167,16 @@ fn on_one_line(error: &impl ToString) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+impl Word {
+    /// What it is about, for readers.
+    fn about(&self) -> String {
+        match &self.sub_axes[..] {
+            [] => "any neighbour".to_owned(),
+            sub_axes => sub_axes.join(", "),
+        }
+    }
+}
+
 impl Ledger {
     /// The words about these mechanisms, in the order of the file.
     #[must_use]
@@ -175,7 +185,7 @@ impl Ledger {
             let of_run = word.mechanisms.iter();
             let of_run = of_run.filter(|one| mechanisms.contains(&one.as_str()));
             of_run.map(|mechanism| ClaimedWord {
-                source: word.sources.join(", "),
+                source: format!("{} ({})", word.sources.join(", "), word.about()),
                 cited: cited(&word.sources, &self.sources).ok(),
                 mechanism: mechanism.clone(),
                 axis: word.axis,

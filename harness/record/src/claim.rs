@@ -381,8 +381,8 @@ mod tests {
     fn older_ledgers_are_read() -> Result<(), serde_json::Error> {
         let older = |any: bool| {
             serde_json::from_value::<Claim>(serde_json::json!({
-                "id": "X", "mechanisms": ["mps"], "axis": "compute", "statement": "", "source": "S0",
-                "any": any, "select": {"sub_axis": "dram"}, "needs": "a sentence",
+                "id": "X", "mechanisms": ["mps"], "axis": "compute", "statement": "",
+                "source": "S0", "any": any, "select": {"sub_axis": "dram"}, "needs": "a sentence",
             }))
         };
         let claim = older(true)?;

@@ -202,9 +202,9 @@ fn of_faults(
 
 // Where a measured level differs from what publications claim.
 
-/// The published words about exactly these rows of a mechanism: about their resources, or beside any
-/// neighbour where they lie beside every aggressor of the plan. A word about more than was measured,
-/// or about something else, is printed in tables and compared with nothing.
+/// The published words about exactly these rows of a mechanism: about their resources, or beside
+/// any neighbour where they lie beside every aggressor of the plan. A word about more than was
+/// measured, or about something else, is printed in tables and compared with nothing.
 fn published<'a>(
     record: &RunRecord,
     rows: impl Iterator<Item = &'a MatrixRow> + Clone,

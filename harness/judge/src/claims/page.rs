@@ -66,14 +66,10 @@ pub fn words(ledger: &Ledger) -> Table {
     let mechanisms: Vec<&str> =
         ledger.words.iter().flat_map(|one| &one.mechanisms).map(String::as_str).collect();
     let rows = ledger.words_of(&mechanisms).into_iter().map(|one| {
-        let about = match &one.sub_axes[..] {
-            [] => "the whole axis, beside any neighbour".to_owned(),
-            sub_axes => sub_axes.join(", "),
-        };
         let axis = one.axis.as_str().to_owned();
-        vec![one.mechanism, axis, one.word, about, one.source, one.cited.unwrap_or_default()]
+        vec![one.mechanism, axis, one.word, one.source, one.cited.unwrap_or_default()]
     });
-    let columns = ["mechanism", "axis", "word", "about", "cited as", "source"];
+    let columns = ["mechanism", "axis", "word", "claimed by", "source"];
     table("Words for the isolation, as published", &columns, rows)
 }
 
