@@ -88,10 +88,13 @@ fn rename_mechanisms(run: &mut RunRecord) {
     probes.for_each(|probe| rename(&mut probe.variant));
 }
 
-/// The scores of a record, with the original names.
+/// The scores of a record, with the original names. What publications say of a mechanism is found
+/// by its name.
 fn scores(run: &RunRecord) -> Result<Value, serde_json::Error> {
+    let mut matrix = run.matrix.clone();
+    matrix.iter_mut().for_each(|row| row.claimed.clear());
     let scores = json!({
-        "matrix": run.matrix, "overall": run.overall, "service": run.service,
+        "matrix": matrix, "overall": run.overall, "service": run.service,
         "tenant_limits": run.tenant_limits, "dose_curves": run.dose_curves,
         "probe_figures": run.probe_figures,
         "fault_tallies": run.fault_tallies,

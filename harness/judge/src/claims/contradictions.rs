@@ -60,7 +60,7 @@ fn no_planted_record_gives_opposite_verdicts() -> Result<(), Error> {
     let base = Base::new(&claims)?;
     let mut seen: BTreeSet<String> = BTreeSet::new();
     for seed in 0..DRAWS {
-        let run = base.planted(&mut Draw(seed));
+        let run = base.drawn(&mut Draw(seed));
         let (verdicts, found) = opposites(&claims, &run);
         assert_eq!(found, Vec::<String>::new(), "draw {seed}");
         let is_decided = |one: &Verdict| [Verdict::Supported, Verdict::Refuted].contains(one);
@@ -160,7 +160,7 @@ impl Base {
         Ok(Self { run, row, tally })
     }
 
-    fn planted(&self, draw: &mut Draw) -> RunRecord {
+    fn drawn(&self, draw: &mut Draw) -> RunRecord {
         let mut run = self.run.clone();
         run.plan.profile = draw.of(&["claims", "oversubscription", "batch-training"]).to_owned();
         run.plan.share = draw.of(&[0.4, 0.4, 1.0]);

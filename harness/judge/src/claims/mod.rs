@@ -4,8 +4,8 @@
 //! has a verdict from the ends of its interval, never from its value. A claim is about each of its
 //! figures: one that contradicts it refutes it, and it is supported where all agree. With the scope
 //! `any` it is the other way round, and with `worst` the worst for the tenant decides. A figure
-//! that the record does not trust decides nothing. A claim about other tenants than those of the record
-//! is untested, whatever its figures are.
+//! that the record does not trust decides nothing. A claim about other tenants than those of the
+//! record is untested, whatever its figures are.
 
 #[cfg(test)]
 mod contradictions;
