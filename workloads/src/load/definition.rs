@@ -7,8 +7,8 @@ use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Context, DeviceProps, DriverError, Stream};
 use gpubench_record::WorkloadSpec;
 
-use super::LoadError;
 use super::expected::{self, Expected};
+use super::{LoadError, Output};
 
 /// The device code of a workload. Every load sets every field; fields with a usual default are in
 /// [`More`].
@@ -124,6 +124,9 @@ pub trait Prepared {
     fn cycle(&self) -> usize {
         1
     }
+
+    /// What its requests leave behind.
+    fn output(&self) -> Output<'_>;
 
     /// The work of one request, in the unit of the workload.
     fn work_per_request(&self) -> f64;

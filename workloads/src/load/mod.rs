@@ -20,6 +20,7 @@ mod inference;
 mod l2;
 mod launch;
 mod on_chip;
+mod output;
 mod pcie;
 mod pinned_copy;
 mod power_virus;
@@ -29,6 +30,7 @@ use definition::More;
 pub use definition::{Gpu, Load, Prepared};
 pub use error::LoadError;
 use error::Params;
+pub use output::{Output, Part};
 
 /// The loads, by the file that defines them.
 const MODULES: &[&[Load]] = &[
