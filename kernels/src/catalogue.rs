@@ -94,6 +94,7 @@ catalogue! {
     Matmul matmul => kernel::inference::verify_matmul,
     Rmsnorm rmsnorm => kernel::inference::verify_rmsnorm,
     Softmax softmax => kernel::inference::verify_softmax,
+    Digest digest => kernel::digest::verify_digest,
     PageMark page_mark => kernel::memory::verify_page_mark,
     PageScan page_scan => kernel::memory::verify_page_scan,
     FaultIllegalStore fault_illegal_store => kernel::faults::verify_fault_illegal_store,

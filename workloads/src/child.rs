@@ -146,6 +146,7 @@ pub(crate) fn doing(message: &ToTenant) -> &'static str {
         ToTenant::Probe { .. } => "probing",
         ToTenant::Prepare { .. } => "preparing a cell",
         ToTenant::Go { .. } => "running a cell",
+        ToTenant::Digest { .. } => "digesting its output",
         ToTenant::Arm { .. } => "preparing a fault",
         ToTenant::Inject { .. } => injection::DOING,
         ToTenant::AcquireDevice { .. } => "asking for the device",

@@ -228,7 +228,7 @@ const HOUSES: &[House] = &[
             "copy_shape",
             "stored_word",
             "bytes|deferred|device_memory|graph|ipc|launch|memory_op|operation|\
-             pinned|pool|process|stream|submit|tables|virtual_memory",
+             pinned|pool|process|stand_in|stream|submit|tables|virtual_memory",
             "device_attributes",
             "placement",
             "stream_memory_ops",

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::condition::WorkloadSpec;
+use crate::output::OutputCheck;
 use crate::provenance::DeviceKind;
 
 /// The calibration of a run: one entry for each workload, what its victims do, and its device.
@@ -33,6 +34,10 @@ pub struct Calibration {
     /// in this run, and in format 1.0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
+    /// The output of each workload without neighbours, by name, as this run found it on its device
+    /// before the first cell. Absent in records of older versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub outputs: BTreeMap<String, OutputCheck>,
     /// The cost of observing; absent in virtual time, where observations take no time, and in
     /// records of format 1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]

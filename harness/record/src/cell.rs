@@ -10,6 +10,7 @@ use super::exit_code::{Outcome, OutcomeKind};
 use super::telemetry::EccCounts;
 use crate::figures::CellFigures;
 use crate::gate::Gate;
+use crate::output::OutputCheck;
 use crate::plan::{Cell, CellTenant};
 
 /// The result of one cell. Figures are computed from its samples alone.
@@ -73,6 +74,10 @@ pub struct TenantResult {
     /// CPU time that its threads lost; absent where it did not count it, as in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_gaps: Option<CpuGaps>,
+    /// Its output after its last request. Absent for an idle tenant, a user's program, one that
+    /// ended early, and in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputCheck>,
 }
 
 /// What makes a tenant of two conditions the same tenant, as the tenant reports it.
@@ -148,6 +153,7 @@ impl TenantResult {
             sched: None,
             reaper_sched: None,
             cpu_gaps: None,
+            output: None,
         }
     }
 }

@@ -182,6 +182,8 @@ pub enum Harm {
     Stalled,
     /// It never completed another request.
     Dead,
+    /// It went on, and its output is wrong: without an error that anyone would act on.
+    Corrupted,
 }
 
 impl Harm {
@@ -193,6 +195,7 @@ impl Harm {
             Self::Slowed => "slowed",
             Self::Stalled => "stalled",
             Self::Dead => "dead",
+            Self::Corrupted => "corrupted",
         }
     }
 }

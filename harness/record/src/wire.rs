@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::CpuGaps;
 use super::condition::{LoadSpec, WorkloadSpec};
 use crate::json::Json;
+use crate::output::OutputCheck;
 use crate::probe::{ProbeReply, ProbeStep};
 
 /// Version of the protocol of this build.
@@ -131,6 +132,12 @@ pub enum ToTenant {
         /// The common start.
         t0_ns: u64,
     },
+    /// Digest the output of the last cell or, with a workload, of one cycle of its requests.
+    Digest {
+        /// The workload; none for the one of the last cell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workload: Option<WorkloadSpec>,
+    },
     /// Prepare a fault: allocate and load everything that it needs.
     Arm {
         /// Name of the fault.
@@ -246,6 +253,11 @@ pub enum FromTenant {
         /// CPU time that its threads lost; absent where it did not count it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cpu_gaps: Option<CpuGaps>,
+    },
+    /// The output, without a reference.
+    Digested {
+        /// The output.
+        output: OutputCheck,
     },
     /// The fault is prepared.
     Armed {

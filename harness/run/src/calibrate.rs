@@ -21,8 +21,9 @@ use super::tenant_set::TenantSet;
 use super::{RunError, Setup};
 
 /// Verifies and calibrates all victims in the victim's slot and all aggressors in the first
-/// neighbour's, each without other open contexts. A victim uses this share of the device it sees.
-/// Entries that an earlier run kept for the same target are used again.
+/// neighbour's, each without other open contexts, and digests their outputs. A victim uses this
+/// share of the device it sees. Entries that an earlier run kept for the same target are used
+/// again.
 pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibration, RunError> {
     let (victims, aggressors) = workloads(&tenants.handles().setup.plan);
     let basis = CalibrationBasis {
@@ -34,6 +35,7 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
     let kept = kept(&tenants.handles().setup, &basis);
     let mut entries = BTreeMap::new();
     let (mut peaks, mut waived) = (BTreeMap::new(), BTreeMap::new());
+    let mut outputs = BTreeMap::new();
     let mut observation_cost = None;
     for (slot, names, share) in [(0, victims, share), (1, aggressors, 1.0)] {
         if names.is_empty() {
@@ -75,6 +77,14 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
             peaks = measure_peaks(tenants, slot, &found).await?;
         }
         entries.extend(found);
+        if slot != 0 || !is_program {
+            for name in &names {
+                if let Some(entry) = entries.get(name) {
+                    let output = tenants.output_of(slot, Some(&entry.spec)).await?;
+                    outputs.insert(name.clone(), output);
+                }
+            }
+        }
     }
     let of_kept = kept.entries.into_keys();
     let of_kept = of_kept.filter(|name| entries.contains_key(name)).collect();
@@ -83,6 +93,7 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
     Ok(Calibration {
         peaks,
         waived,
+        outputs,
         kept: of_kept,
         observation_cost: observation_cost.or(kept.observation_cost),
         ..Calibration::new(entries, basis, binding(tenants).await?)

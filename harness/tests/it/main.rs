@@ -35,6 +35,7 @@ mod probes;
 mod profiles;
 mod record_alone;
 mod records;
+mod results;
 mod resume;
 mod support;
 mod surroundings;

@@ -45,6 +45,14 @@ impl DevicePtr {
         // driver against every mapping of the context.
         unsafe { context.api().memcpy_d2h(to, self.0, size_of_val(values)) }
     }
+
+    /// Sets `bytes` bytes from this address on, of any owner, and waits. The driver checks the
+    /// range as it does for a copy.
+    pub fn fill_bytes(self, context: &Context, value: u8, bytes: u64) -> Result<(), DriverError> {
+        // SAFETY: the target is checked by the driver against every mapping of the context.
+        unsafe { context.api().memset_d8(self.0, value, bytes as usize) }?;
+        settle(context)
+    }
 }
 
 /// Device memory for `len` numbers.
@@ -122,7 +130,7 @@ impl<T: Pod> DeviceBuffer<T> {
         let to = self.address("write", at, values.len())?;
         // SAFETY: the source is `values`, the target range was checked.
         unsafe { self.context.api().memcpy_h2d(to, values.as_ptr().cast(), size_of_val(values)) }?;
-        self.settle()
+        settle(&self.context)
     }
 
     /// Copies the elements from `at` on into `values`, and waits.
@@ -182,18 +190,7 @@ impl<T: Pod> DeviceBuffer<T> {
 
     /// Sets every byte, and waits.
     pub fn fill_bytes(&self, value: u8) -> Result<(), DriverError> {
-        let bytes = self.len * size_of::<T>();
-        // SAFETY: the range is the whole buffer.
-        unsafe { self.context.api().memset_d8(self.pointer, value, bytes) }?;
-        self.settle()
-    }
-
-    /// Waits for the default stream. A copy from pageable memory returns once it is staged and a
-    /// fill once it is queued, and our streams do not wait for the default one (CUDA driver API,
-    /// "API synchronization behavior").
-    fn settle(&self) -> Result<(), DriverError> {
-        // SAFETY: null is the default stream of the current context.
-        unsafe { self.context.api().stream_synchronize(std::ptr::null_mut()) }
+        self.device_ptr().fill_bytes(&self.context, value, self.bytes())
     }
 
     fn address(&self, what: &'static str, at: usize, count: usize) -> Result<u64, DriverError> {
@@ -207,7 +204,7 @@ impl DeviceBuffer<u32> {
     pub fn fill(&self, value: u32) -> Result<(), DriverError> {
         // SAFETY: the range is the whole buffer.
         unsafe { self.context.api().memset_d32(self.pointer, value, self.len) }?;
-        self.settle()
+        settle(&self.context)
     }
 }
 
@@ -216,6 +213,14 @@ impl<T: Pod> Drop for DeviceBuffer<T> {
         // SAFETY: allocated by this object, released once.
         self.context.release(|api| unsafe { api.mem_free(self.pointer) });
     }
+}
+
+/// Waits for the default stream. A copy from pageable memory returns once it is staged and a fill
+/// once it is queued, and our streams do not wait for the default one (CUDA driver API, "API
+/// synchronization behavior").
+fn settle(context: &Context) -> Result<(), DriverError> {
+    // SAFETY: null is the default stream of the current context.
+    unsafe { context.api().stream_synchronize(std::ptr::null_mut()) }
 }
 
 pub(super) fn check_range(

@@ -1,6 +1,7 @@
 //! One typed launcher per kernel, with the cost of a launch and a check of its results.
 
 pub mod arithmetic;
+pub mod digest;
 pub mod faults;
 pub mod inference;
 pub mod memory;

@@ -3,7 +3,7 @@
 //! Formats differ in how they draw a document, not in its content.
 
 use super::figures::MISSING_TEXT;
-use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, tables};
+use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, results, tables};
 use crate::matrix::Selection;
 use gpubench_record::calibration::ObservationCost;
 use gpubench_record::{Axis, DeviceKind, Provenance, RunRecord};
@@ -88,6 +88,7 @@ impl Document {
             faults::faults(record),
             tables::probe_figures(record),
             tables::aggressors(record),
+            results::results(record),
             tables::skips(record),
             tables::cells(record),
             tables::proof(record),

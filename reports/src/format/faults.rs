@@ -79,7 +79,7 @@ fn contained(tally: &FaultTally) -> Cell {
 
 fn victims(tally: &FaultTally) -> Cell {
     let victims: u32 = tally.victims.values().sum();
-    let harms = [Harm::Unharmed, Harm::Slowed, Harm::Stalled, Harm::Dead];
+    let harms = [Harm::Unharmed, Harm::Slowed, Harm::Stalled, Harm::Dead, Harm::Corrupted];
     let lines = harms.into_iter().filter_map(|harm| {
         let count = tally.victims.get(&harm)?;
         Some(format!("{count} of {victims} {}", harm.as_str()))

@@ -10,6 +10,7 @@ mod figures;
 mod html;
 mod matrix;
 mod programs;
+mod results;
 mod screen;
 mod tables;
 #[cfg(test)]

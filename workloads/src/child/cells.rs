@@ -97,6 +97,7 @@ impl Tenant {
         }
         let outcome = played?;
         open.stuck = outcome.stuck;
+        open.session.requests = outcome.rows;
         if let Some(failure) = outcome.failure {
             return Err(Failure::new(DOING, RefusalKind::of_code(failure.code), failure.what));
         }
@@ -112,6 +113,30 @@ impl Tenant {
             reaper_sched: Some(class(outcome.reaper_fifo)),
             cpu_gaps: outcome.cpu_gaps,
         })
+    }
+}
+
+impl Tenant {
+    /// The output of the last cell or, with a workload, of one cycle of its requests.
+    pub(super) fn digest(
+        &mut self,
+        workload: Option<&WorkloadSpec>,
+    ) -> Result<FromTenant, Failure> {
+        const DOING: &str = "digesting its output";
+        let open = usable(&mut self.open, DOING)?;
+        let session = &mut open.session;
+        let output = joined(&self.clock, open.participants, DOING, || {
+            if let Some(spec) = workload {
+                session.set_up(spec).doing(DOING)?;
+            }
+            let output = session.digest().doing(DOING);
+            if workload.is_some() {
+                session.put_away();
+            }
+            output
+        })?;
+        let output = output.ok_or_else(|| Failure::other(DOING, "no workload was prepared"))?;
+        Ok(FromTenant::Digested { output })
     }
 }
 

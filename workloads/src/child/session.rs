@@ -6,11 +6,11 @@ use std::sync::Arc;
 use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Attribute, Context, Device, Driver, DriverError, Stream, WaitMode};
 use gpubench_record::wire::Inside;
-use gpubench_record::{ProbeReply, ProbeStep, TenantIdentity, WorkloadSpec};
+use gpubench_record::{OutputCheck, ProbeReply, ProbeStep, TenantIdentity, WorkloadSpec};
 
 use crate::clock::Time;
 use crate::device::EventPool;
-use crate::load::{self, Gpu, LoadError, Prepared};
+use crate::load::{self, Gpu, LoadError, Output, Prepared};
 use crate::probe::{self, KeptMemory, ProbeError, StepContext};
 
 /// Everything that exists while the device is open. All of it are device objects, created and
@@ -19,6 +19,8 @@ pub(super) struct Session {
     // Fields drop in this order: users before what they use.
     kept: KeptMemory,
     in_use: Option<(WorkloadSpec, Box<dyn Prepared>)>,
+    /// Requests since the output was cleared.
+    pub(super) requests: u64,
     pool: Option<Arc<EventPool>>,
     pub(super) gpu: Gpu,
 }
@@ -62,19 +64,44 @@ impl Session {
         };
         let (kernels, props) = (KernelSet::new(&context), device.props()?);
         let gpu = Gpu { context, kernels, stream, props, spin };
-        Ok((Self { kept: KeptMemory::new(), in_use: None, pool: None, gpu }, facts))
+        Ok((Self { kept: KeptMemory::new(), in_use: None, requests: 0, pool: None, gpu }, facts))
     }
 
-    /// Prepares a workload; keeps the current one if it is the same.
+    /// Prepares a workload, keeps the current one if it is the same, and clears its output.
     pub(super) fn set_up(&mut self, spec: &WorkloadSpec) -> Result<(), LoadError> {
-        if self.in_use.as_ref().is_some_and(|(in_use, _)| in_use == spec) {
-            return Ok(());
+        if self.in_use.as_ref().is_none_or(|(in_use, _)| in_use != spec) {
+            // Two workloads at once may not fit in memory.
+            self.in_use = None;
+            let prepared = load::find(&spec.name)?.setup(&self.gpu, spec)?;
+            self.in_use = Some((spec.clone(), prepared));
         }
-        // Two workloads at once may not fit in memory.
-        self.in_use = None;
-        let prepared = load::find(&spec.name)?.setup(&self.gpu, spec)?;
-        self.in_use = Some((spec.clone(), prepared));
+        self.requests = 0;
+        if let Some((_, prepared)) = &self.in_use {
+            prepared.output().clear(&self.gpu)?;
+        }
         Ok(())
+    }
+
+    /// Digests the output of the current workload. A tenant that issued less than a cycle of
+    /// requests issues the rest first, so that every byte is a result.
+    pub(super) fn digest(&mut self) -> Result<Option<OutputCheck>, DriverError> {
+        let Some((_, prepared)) = &mut self.in_use else {
+            return Ok(None);
+        };
+        let (gpu, cycle) = (&self.gpu, prepared.cycle() as u64);
+        if let Output::None(reason) = prepared.output() {
+            return Ok(Some(OutputCheck {
+                none: Some(reason.to_owned()),
+                ..OutputCheck::default()
+            }));
+        }
+        for _ in self.requests..cycle {
+            prepared.step(gpu)?;
+        }
+        gpu.stream.synchronize()?;
+        let output = prepared.output();
+        let (digest, bytes) = (output.digest(gpu)?, output.bytes());
+        Ok(Some(OutputCheck { digest, bytes, cycle, ..OutputCheck::default() }))
     }
 
     /// The current workload, and the flags that the context has now: in a process with other

@@ -56,6 +56,7 @@ impl Tenant {
                 self.prepare(workload.as_ref(), load, log, capacity_rows, cpus)
             }
             ToTenant::Go { t0_ns } => self.go(t0_ns),
+            ToTenant::Digest { workload } => self.digest(workload.as_ref()),
             ToTenant::Arm { fault, budget_ns, role } => self.arm(&fault, budget_ns, &role),
             ToTenant::Inject { t0_ns, at_ns, until_ns } => self.inject(t0_ns, at_ns, until_ns),
             ToTenant::AcquireDevice { ordinal, participants, every_ns, limit_ns } => {

@@ -11,7 +11,7 @@ use gpubench_record::WorkloadSpec;
 
 use super::error::{spec, whole_sms};
 use super::launch::{OneLaunch, verify_kernel};
-use super::{Gpu, Load, LoadError, More, Params, Prepared, expected};
+use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // Shared by workloads on an arithmetic pipe: one launch of chains per request, on one block for
 // each SM of the share (victim) or with as many threads as fit (aggressor).
@@ -47,7 +47,8 @@ pub(super) fn chain<T: Pod, L: Launcher + 'static>(
     // Threads of a grid are at most 2^31 blocks of 2^10.
     let out = DeviceBuffer::<T>::alloc(&gpu.context, grid.total_threads() as usize)?;
     let launch = launch(out.device_ptr(), iterations, grid);
-    Ok(Box::new(OneLaunch::new(gpu, launch, work, out)?))
+    let parts = vec![Part::written(&out)];
+    Ok(Box::new(OneLaunch::new(gpu, launch, work, Output::Parts(parts), out)?))
 }
 
 // `compute`: single-precision arithmetic on whole SMs, within the share.
@@ -74,7 +75,7 @@ pub(super) fn chain_spec(name: &str, blocks: u64) -> WorkloadSpec {
 /// One launch of the chain per request.
 #[derive(Debug)]
 pub(super) struct Chain {
-    out: DeviceBuffer<f32>,
+    pub(super) out: DeviceBuffer<f32>,
     pub(super) launch: Fp32Chain,
 }
 
@@ -94,6 +95,10 @@ impl Chain {
 impl Prepared for Chain {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
         self.launch.launch(&gpu.kernels, &gpu.stream)
+    }
+
+    fn output(&self) -> Output<'_> {
+        Output::Parts(vec![Part::written(&self.out)])
     }
 
     fn work_per_request(&self) -> f64 {

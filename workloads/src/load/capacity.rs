@@ -7,7 +7,7 @@ use gpubench_record::WorkloadSpec;
 
 use super::calibrate::DEMAND_OF_SHARE;
 use super::error::spec;
-use super::{Gpu, Load, LoadError, More, Params, Prepared, driver_calls};
+use super::{Gpu, Load, LoadError, More, Output, Params, Prepared, driver_calls};
 
 // `reserve`: allocates the memory of its share in one piece and frees it. Counter: `cuMemGetInfo`.
 //
@@ -109,6 +109,10 @@ impl Prepared for Hog {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
         self.allocate_all(gpu)?;
         self.free_all()
+    }
+
+    fn output(&self) -> Output<'_> {
+        driver_calls::NO_OUTPUT
     }
 
     fn work_per_request(&self) -> f64 {

@@ -3,12 +3,11 @@
 
 use gpubench_catalogue::workload::Workload;
 use gpubench_kernels::Kernel;
-use gpubench_kernels::KernelSet;
-use gpubench_kernels::driver::{Context, DeviceProps, DriverError, Stream};
+use gpubench_kernels::driver::{DeviceProps, DriverError};
 use gpubench_record::WorkloadSpec;
 
-use super::LoadError;
 use super::expected::{self, Expected};
+use super::{Gpu, LoadError, Output};
 
 /// The device code of a workload. Every load sets every field; fields with a usual default are in
 /// [`More`].
@@ -99,21 +98,6 @@ impl std::fmt::Debug for Load {
     }
 }
 
-/// A device ready for work: its context, its kernels and the stream of its requests.
-#[derive(Debug)]
-pub struct Gpu {
-    /// The context; current on the issuing thread.
-    pub context: Context,
-    /// The kernels of the context.
-    pub kernels: KernelSet,
-    /// The stream of the requests.
-    pub stream: Stream,
-    /// The properties that size loads.
-    pub props: DeviceProps,
-    /// Whether a waiting thread spins.
-    pub spin: bool,
-}
-
 /// A workload with its buffers, ready for requests. Belongs to the issuing thread.
 pub trait Prepared {
     /// Submits one request and does not wait for it.
@@ -124,6 +108,9 @@ pub trait Prepared {
     fn cycle(&self) -> usize {
         1
     }
+
+    /// What its requests leave behind.
+    fn output(&self) -> Output<'_>;
 
     /// The work of one request, in the unit of the workload.
     fn work_per_request(&self) -> f64;

@@ -10,7 +10,7 @@ use gpubench_record::WorkloadSpec;
 use super::error::{spec, whole_sms};
 use super::l2::NO_SUCH_SUM;
 use super::launch::verify_kernel;
-use super::{Gpu, Load, LoadError, More, Params, Prepared, expected};
+use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // A streaming copy through a buffer several times the size of L2, window after window.
 //
@@ -69,7 +69,7 @@ pub(super) fn from_every_sm(
 #[derive(Debug)]
 pub(super) struct WindowCopy {
     src: DeviceBuffer<u64>,
-    dst: DeviceBuffer<u64>,
+    pub(super) dst: DeviceBuffer<u64>,
     grid: Grid,
     window_bytes: u64,
     windows: u64,
@@ -131,6 +131,10 @@ impl Prepared for WindowCopy {
             launch.launch(&gpu.kernels, &gpu.stream)?;
         }
         Ok(())
+    }
+
+    fn output(&self) -> Output<'_> {
+        Output::Parts(vec![Part::written(&self.dst)])
     }
 
     fn work_per_request(&self) -> f64 {
@@ -224,7 +228,7 @@ fn setup_dram_read(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, 
         hits: hits_at,
         grid,
     };
-    Ok(Box::new((Windowed::new(gpu, spec, read)?, hits)))
+    Ok(Box::new((Windowed::new(gpu, spec, Part::kept, read)?, hits)))
 }
 
 fn verify_dram_read(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
@@ -238,11 +242,18 @@ pub(super) struct Windowed<F> {
     cut: Cut,
     next: u64,
     launch: F,
+    /// The buffer as an output: read or written.
+    part: fn(&DeviceBuffer<u64>) -> Part<'static>,
 }
 
 impl<F> Windowed<F> {
     /// A filled buffer, divided into windows; `launch` builds the launch over one of them.
-    pub(super) fn new(gpu: &Gpu, spec: &WorkloadSpec, launch: F) -> Result<Self, LoadError> {
+    pub(super) fn new(
+        gpu: &Gpu,
+        spec: &WorkloadSpec,
+        part: fn(&DeviceBuffer<u64>) -> Part<'static>,
+        launch: F,
+    ) -> Result<Self, LoadError> {
         let params = Params::of(spec);
         let grid = params.grid(&gpu.props)?;
         let cut = cut(params.size("bytes")?, params.size("buffer_bytes")?);
@@ -251,7 +262,7 @@ impl<F> Windowed<F> {
         let buffer = DeviceBuffer::alloc(&gpu.context, len)?;
         // Pages that were never written may have no backing store and cost nothing to read.
         buffer.fill_bytes(0x5a)?;
-        Ok(Self { buffer, grid, cut, next: 0, launch })
+        Ok(Self { buffer, grid, cut, next: 0, launch, part })
     }
 }
 
@@ -265,6 +276,10 @@ impl<L: Launcher, F: Fn(DevicePtr, u64, Grid) -> L> Prepared for Windowed<F> {
             launch.launch(&gpu.kernels, &gpu.stream)?;
         }
         Ok(())
+    }
+
+    fn output(&self) -> Output<'_> {
+        Output::Parts(vec![(self.part)(&self.buffer)])
     }
 
     fn work_per_request(&self) -> f64 {
@@ -281,6 +296,14 @@ impl<L: Launcher, F: Fn(DevicePtr, u64, Grid) -> L> Prepared for Windowed<F> {
 impl<P: Prepared> Prepared for (P, DeviceBuffer<u32>) {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
         self.0.step(gpu)
+    }
+
+    fn output(&self) -> Output<'_> {
+        let mut output = self.0.output();
+        if let Output::Parts(parts) = &mut output {
+            parts.push(Part::kept(&self.1));
+        }
+        output
     }
 
     fn work_per_request(&self) -> f64 {
@@ -306,7 +329,7 @@ pub(super) const DRAM_WRITE: &[Load] = &[Load {
 fn setup_dram_write(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     gpu.kernels.prepare(&[Kernel::StreamWrite])?;
     let write = |dst: DevicePtr, bytes: u64, grid: Grid| StreamWrite { dst, bytes, value: 1, grid };
-    Ok(Box::new(Windowed::new(gpu, spec, write)?))
+    Ok(Box::new(Windowed::new(gpu, spec, Part::written, write)?))
 }
 
 fn verify_dram_write(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {

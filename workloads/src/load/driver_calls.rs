@@ -10,7 +10,7 @@ use gpubench_record::WorkloadSpec;
 
 use super::error::spec;
 use super::pinned_copy::PINNED_BYTES_MAX;
-use super::{Gpu, Load, LoadError, More, Params, Prepared};
+use super::{Gpu, Load, LoadError, More, Output, Params, Prepared};
 
 // `alloc`: allocating and freeing device memory, as requests. Counter: `cuMemGetInfo` while memory
 // is held; on the host, calls of `cuMemAlloc` and `cuMemFree`.
@@ -38,6 +38,9 @@ pub(super) fn rounds_spec(
     Ok(spec(name, [("rounds", 1), ("bytes", bytes)]))
 }
 
+/// Calls of the driver leave nothing that kernels computed.
+pub(super) const NO_OUTPUT: Output<'_> = Output::None("driver calls compute nothing");
+
 /// Rounds of allocating and freeing.
 #[derive(Debug)]
 pub(super) struct Rounds {
@@ -62,6 +65,10 @@ impl Prepared for Rounds {
             DeviceBuffer::<u64>::alloc(&gpu.context, self.len)?.free()?;
         }
         Ok(())
+    }
+
+    fn output(&self) -> Output<'_> {
+        NO_OUTPUT
     }
 
     fn work_per_request(&self) -> f64 {
@@ -136,6 +143,10 @@ impl Prepared for Contexts {
         Ok(())
     }
 
+    fn output(&self) -> Output<'_> {
+        NO_OUTPUT
+    }
+
     fn work_per_request(&self) -> f64 {
         self.0 as f64
     }
@@ -200,6 +211,10 @@ impl Prepared for Modules {
         Ok(())
     }
 
+    fn output(&self) -> Output<'_> {
+        NO_OUTPUT
+    }
+
     fn work_per_request(&self) -> f64 {
         self.0 as f64
     }
@@ -258,6 +273,10 @@ impl Prepared for Pins {
             PinnedBuffer::<u64>::alloc_and_free(&gpu.context, self.len)?;
         }
         Ok(())
+    }
+
+    fn output(&self) -> Output<'_> {
+        NO_OUTPUT
     }
 
     fn work_per_request(&self) -> f64 {

@@ -15,7 +15,7 @@ use gpubench_kernels::{Kernel, Launcher};
 use gpubench_record::WorkloadSpec;
 
 use super::error::{spec, whole_sms};
-use super::{Gpu, Load, LoadError, More, Params, Prepared};
+use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared};
 
 /// Slices in a second, in round figures: launches take most of the time on any device.
 const SLICES_PER_S: f64 = 305e3;
@@ -215,6 +215,10 @@ impl Prepared for Decode {
             }
         }
         self.x.read_async(0, &self.output, 0, cols, stream)
+    }
+
+    fn output(&self) -> Output<'_> {
+        Output::Parts(vec![Part::written(&self.x), Part::kept(&self.weights)])
     }
 
     fn work_per_request(&self) -> f64 {

@@ -11,7 +11,7 @@ use gpubench_record::WorkloadSpec;
 use super::calibrate::DEMAND_OF_SHARE;
 use super::error::{spec, whole_sms};
 use super::launch::{OneLaunch, verify_kernel};
-use super::{Gpu, Load, LoadError, More, Params, Prepared, expected};
+use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // Repeated reads of a buffer that stays in L2.
 
@@ -51,8 +51,7 @@ pub(super) fn buffer_bytes(
 /// One launch per request.
 #[derive(Debug)]
 pub(super) struct L2Reads {
-    /// The buffer of the launch; held so that it stays allocated.
-    _buffer: DeviceBuffer<u64>,
+    buffer: DeviceBuffer<u64>,
     hits: DeviceBuffer<u32>,
     launch: L2Stream,
 }
@@ -74,7 +73,7 @@ impl L2Reads {
         let hits = DeviceBuffer::from_slice(&gpu.context, &[0])?;
         let (src, hits_at) = (buffer.device_ptr(), hits.device_ptr());
         let launch = L2Stream { src, bytes, passes, trigger, hits: hits_at, grid };
-        Ok(Self { _buffer: buffer, hits, launch })
+        Ok(Self { buffer, hits, launch })
     }
 }
 
@@ -91,6 +90,10 @@ fn whole_rows(buffer_bytes: u64, grid: Grid) -> u64 {
 impl Prepared for L2Reads {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
         self.launch.launch(&gpu.kernels, &gpu.stream)
+    }
+
+    fn output(&self) -> Output<'_> {
+        Output::Parts(vec![Part::kept(&self.buffer), Part::kept(&self.hits)])
     }
 
     fn work_per_request(&self) -> f64 {
@@ -273,8 +276,11 @@ fn setup_atomics(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, Lo
         iterations: params.word("iterations")?,
         grid,
     };
-    Ok(Box::new(OneLaunch::new(gpu, launch, additions, words)?))
+    Ok(Box::new(OneLaunch::new(gpu, launch, additions, GROWS, words)?))
 }
+
+/// Sums do not repeat.
+const GROWS: Output<'_> = Output::None("its sums grow with every request");
 
 fn additions(cost: &Cost) -> u64 {
     cost.atomic_ops

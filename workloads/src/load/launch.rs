@@ -9,13 +9,14 @@ use gpubench_kernels::{Cost, Kernel, Launcher};
 use gpubench_record::WorkloadSpec;
 
 use super::error::spec;
-use super::{Gpu, Load, LoadError, More, Params, Prepared};
+use super::{Gpu, Load, LoadError, More, Output, Params, Prepared};
 use crate::load::launch;
 
 /// One launch per request, with its buffers.
 pub(super) struct OneLaunch<L> {
     pub(super) launch: L,
     work: fn(&Cost) -> u64,
+    output: Output<'static>,
     /// Buffers of the launch; held so that they stay allocated.
     _held: Box<dyn Any>,
 }
@@ -26,16 +27,24 @@ impl<L: Launcher> OneLaunch<L> {
         gpu: &Gpu,
         launch: L,
         work: fn(&Cost) -> u64,
+        output: Output<'static>,
         held: impl Any,
     ) -> Result<Self, LoadError> {
         gpu.kernels.prepare(&[launch.kernel()])?;
-        Ok(Self { launch, work, _held: Box::new(held) })
+        Ok(Self { launch, work, output, _held: Box::new(held) })
     }
 }
 
 impl<L: Launcher> Prepared for OneLaunch<L> {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
         self.launch.launch(&gpu.kernels, &gpu.stream)
+    }
+
+    fn output(&self) -> Output<'_> {
+        match &self.output {
+            Output::Parts(parts) => Output::Parts(parts.clone()),
+            Output::None(reason) => Output::None(reason),
+        }
     }
 
     fn work_per_request(&self) -> f64 {
@@ -119,6 +128,10 @@ impl Prepared for Burst {
             }
         }
         Ok(())
+    }
+
+    fn output(&self) -> Output<'_> {
+        Output::None("its count grows with every launch")
     }
 
     fn work_per_request(&self) -> f64 {

@@ -16,19 +16,23 @@ mod dram;
 mod driver_calls;
 mod error;
 mod expected;
+mod gpu;
 mod inference;
 mod l2;
 mod launch;
 mod on_chip;
+mod output;
 mod pcie;
 mod pinned_copy;
 mod power_virus;
 
 pub use calibrate::{Calibrated, calibrate};
 use definition::More;
-pub use definition::{Gpu, Load, Prepared};
+pub use definition::{Load, Prepared};
 pub use error::LoadError;
 use error::Params;
+pub use gpu::Gpu;
+pub use output::{Output, Part};
 
 /// The loads, by the file that defines them.
 const MODULES: &[&[Load]] = &[

@@ -12,7 +12,7 @@ use super::arithmetic::THREADS;
 use super::error::{SIZE_MAX, spec, whole_sms};
 use super::l2::NO_SUCH_SUM;
 use super::launch::{OneLaunch, verify_kernel};
-use super::{Gpu, Load, LoadError, More, Params, Prepared, expected};
+use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // L1: `l1`, the victim, and `l1-hog`. Counter: that of `l1_stream`.
 
@@ -52,8 +52,8 @@ fn setup_l1(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadErr
         hits: hits.device_ptr(),
         grid,
     };
-    let held = (src, hits);
-    Ok(Box::new(OneLaunch::new(gpu, launch, bytes_of, held)?))
+    let output = Output::Parts(vec![Part::kept(&src), Part::kept(&hits)]);
+    Ok(Box::new(OneLaunch::new(gpu, launch, bytes_of, output, (src, hits))?))
 }
 
 fn verify_l1(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
@@ -135,7 +135,8 @@ fn setup_shared(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, Loa
         blocks: grid.blocks,
         threads: grid.threads,
     };
-    Ok(Box::new(OneLaunch::new(gpu, launch, bytes_of, hits)?))
+    let output = Output::Parts(vec![Part::kept(&hits)]);
+    Ok(Box::new(OneLaunch::new(gpu, launch, bytes_of, output, hits)?))
 }
 
 /// Bytes read from the SM's memory.
@@ -220,8 +221,8 @@ fn setup_tlb(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadEr
         sums: sums.device_ptr(),
         grid,
     };
-    let held = (buffer, sums);
-    Ok(Box::new(OneLaunch::new(gpu, launch, touches, held)?))
+    let (output, held) = (Output::None("it reads memory that nothing wrote"), (buffer, sums));
+    Ok(Box::new(OneLaunch::new(gpu, launch, touches, output, held)?))
 }
 
 fn touches(cost: &Cost) -> u64 {
@@ -273,7 +274,8 @@ fn setup_block_slots(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>
         stamps: DevicePtr::NULL,
         grid: params.grid(&gpu.props)?,
     };
-    Ok(Box::new(OneLaunch::new(gpu, launch, busy_ns, ())?))
+    let output = Output::None("its blocks sleep");
+    Ok(Box::new(OneLaunch::new(gpu, launch, busy_ns, output, ())?))
 }
 
 fn busy_ns(cost: &Cost) -> u64 {

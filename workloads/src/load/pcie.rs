@@ -10,7 +10,7 @@ use gpubench_record::WorkloadSpec;
 
 use super::error::{SIZE_MAX, spec};
 use super::pinned_copy::{Direction, Directions, PINNED_BYTES_MAX, PinnedCopy, verify_directions};
-use super::{Gpu, Load, LoadError, More, Params, Prepared, pinned_copy};
+use super::{Gpu, Load, LoadError, More, Output, Params, Prepared, pinned_copy};
 
 // Copies of victims in one direction over the host link, at a limited rate.
 //
@@ -69,7 +69,8 @@ impl Paced {
         let host = PinnedBuffer::alloc(&gpu.context, len)?;
         let device = DeviceBuffer::<u64>::alloc(&gpu.context, len)?;
         if direction == Direction::ToHost {
-            device.fill_bytes(0)?;
+            // Differs from the host memory before the first copy.
+            device.fill_bytes(0x5a)?;
         }
         let part_ns = |rate: u64| device.bytes() as f64 * 1e9 / rate as f64;
         let pace = (rate_per_s > 0)
@@ -117,6 +118,10 @@ impl Prepared for Paced {
             }
         }
         Ok(())
+    }
+
+    fn output(&self) -> Output<'_> {
+        Output::Parts(vec![self.direction.target(&self.device, &self.host)])
     }
 
     fn work_per_request(&self) -> f64 {

@@ -6,7 +6,7 @@ use gpubench_kernels::driver::{
 use gpubench_record::WorkloadSpec;
 
 use super::error::spec;
-use super::{Gpu, LoadError, Params, Prepared};
+use super::{Gpu, LoadError, Output, Params, Part, Prepared};
 
 /// Maximum page-locked memory of one tenant; longer requests copy it several times. The host has
 /// many tenants and cannot swap it.
@@ -21,6 +21,18 @@ pub(super) enum Direction {
 }
 
 impl Direction {
+    /// What a copy writes.
+    pub(super) fn target<'a>(
+        self,
+        device: &DeviceBuffer<u64>,
+        host: &'a PinnedBuffer<u64>,
+    ) -> Part<'a> {
+        match self {
+            Self::ToDevice => Part::kept(device),
+            Self::ToHost => Part::Host(host),
+        }
+    }
+
     /// Copies between the whole host buffer and the device buffer.
     pub(super) fn copy(
         self,
@@ -92,7 +104,8 @@ impl PinnedCopy {
         let host = PinnedBuffer::alloc(&gpu.context, len)?;
         let device = DeviceBuffer::alloc(&gpu.context, len)?;
         if directions != Directions::One(Direction::ToDevice) {
-            device.fill_bytes(0)?;
+            // Differs from the host memory before the first copy.
+            device.fill_bytes(0x5a)?;
         }
         let back = (directions == Directions::Both).then(|| Back::new(gpu, len)).transpose()?;
         Ok(Self { directions, copies, host, device, back })
@@ -102,7 +115,7 @@ impl PinnedCopy {
 impl Back {
     fn new(gpu: &Gpu, len: usize) -> Result<Self, DriverError> {
         let device = DeviceBuffer::alloc(&gpu.context, len)?;
-        device.fill_bytes(0)?;
+        device.fill_bytes(0x5a)?;
         Ok(Self {
             host: PinnedBuffer::alloc(&gpu.context, len)?,
             device,
@@ -141,6 +154,16 @@ impl Prepared for PinnedCopy {
             Some(back) => gpu.stream.wait_event(&back.to),
             None => Ok(()),
         }
+    }
+
+    fn output(&self) -> Output<'_> {
+        let direction = match self.directions {
+            Directions::One(direction) => direction,
+            Directions::Both => Direction::ToDevice,
+        };
+        let mut parts = vec![direction.target(&self.device, &self.host)];
+        parts.extend(self.back.as_ref().map(|back| Part::Host(&back.host)));
+        Output::Parts(parts)
     }
 
     fn work_per_request(&self) -> f64 {

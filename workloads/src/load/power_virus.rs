@@ -11,7 +11,7 @@ use gpubench_record::WorkloadSpec;
 
 use super::arithmetic::{Chain, verify_chain};
 use super::dram::{WindowCopy, copy_spec, verify_copy};
-use super::{Gpu, Load, LoadError, More, Params, Prepared};
+use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared};
 
 /// Bytes that an SM copies during one iteration of the chains: about the DRAM bandwidth per SM,
 /// similar for every generation.
@@ -58,6 +58,10 @@ impl Prepared for Virus {
         self.to.record(&self.stream)?;
         self.copy.step(gpu)?;
         gpu.stream.wait_event(&self.to)
+    }
+
+    fn output(&self) -> Output<'_> {
+        Output::Parts(vec![Part::written(&self.chain.out), Part::written(&self.copy.dst)])
     }
 
     fn work_per_request(&self) -> f64 {

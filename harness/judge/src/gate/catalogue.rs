@@ -42,7 +42,8 @@ pub const CATALOGUE: &[GateEntry] = &[
     of_cell(Gate::LogComplete, "the log of each tenant holds every request once"),
     of_cell(
         Gate::Results,
-        "every request computed the right result, or was refused where that is an answer",
+        "no request failed, except by a refusal that is an answer, and each output equals that of \
+         the same work alone",
     ),
     of_cell(Gate::NeighboursIdle, "idle neighbours issued no request"),
     of_cell(Gate::ClosedRate, "the closed loop has enough completions for a rate"),

@@ -3,8 +3,8 @@
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
-    ExpectedAnswer, FaultObservation, FaultResult, FaultTrial, Harm, Outcome, SampleRow,
-    SampleStatus, VictimOutcome,
+    ExpectedAnswer, FaultObservation, FaultResult, FaultTrial, Harm, Outcome, OutputCheck,
+    SampleRow, SampleStatus, VictimOutcome,
 };
 
 /// `CUDA_SUCCESS` (cuda.h).
@@ -27,6 +27,13 @@ pub fn judge_trial(
                 // A process that was killed logs no failed request.
                 if victim.death.is_some() {
                     (outcome.harm, outcome.next_good_ns) = (Harm::Dead, None);
+                }
+                let check = victim.output.as_ref();
+                match check.and_then(OutputCheck::agrees) {
+                    Some(false) => outcome.harm = Harm::Corrupted,
+                    _ => doubts.extend(check.and_then(|check| check.unread.as_deref()).map(
+                        |error| format!("the output of {} was not read: {error}", outcome.tenant),
+                    )),
                 }
                 victims.push(outcome);
             }
@@ -269,6 +276,26 @@ mod tests {
         ] {
             assert_eq!(counts(leaves_waiting, acted_ns), want, "{leaves_waiting} {acted_ns:?}");
         }
+    }
+
+    #[test]
+    fn a_survivor_with_a_wrong_output_is_corrupted_which_is_worse_than_dead() {
+        let check = |digest: &str, unread: Option<&str>| {
+            let mut observed = observation(None, Some(719));
+            observed.victims[0].output = Some(OutputCheck {
+                digest: unread.is_none().then(|| digest.to_owned()),
+                alone: Some("1".to_owned()),
+                unread: unread.map(str::to_owned),
+                ..OutputCheck::default()
+            });
+            let trial = trial("some-fault", ExpectedAnswer::Error);
+            let result = judge_trial(&trial, &observed, &[rows(|_| true)]);
+            (result.victims[0].harm, result.outcome.is_measured(), result.is_contained())
+        };
+        assert_eq!(check("1", None), (Harm::Unharmed, true, true));
+        assert_eq!(check("2", None), (Harm::Corrupted, true, false));
+        assert_eq!(check("", Some("CUresult 719")), (Harm::Unharmed, false, true));
+        assert!(Harm::Corrupted > Harm::Dead);
     }
 
     #[test]

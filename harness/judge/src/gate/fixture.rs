@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
-    Cell, CellResult, CellTenant, Condition, CpuGaps, Durations, EccCounts, EccSpan, Gaps, Phase,
-    PhaseGaps, Proof, RequiredProof, Role, SampleRow, SampleStatus, SubAxis, TenantResult,
-    Thresholds, Unobserved,
+    Cell, CellResult, CellTenant, Condition, CpuGaps, Durations, EccCounts, EccSpan, Gaps,
+    OutputCheck, Phase, PhaseGaps, Proof, RequiredProof, Role, SampleRow, SampleStatus, SubAxis,
+    TenantResult, Thresholds, Unobserved,
 };
 use gpubench_stats::{ScheduleRng, poisson_schedule_ns};
 
@@ -62,6 +62,8 @@ pub(crate) struct World {
     pub speed_ln: Option<[f64; 2]>,
     /// The victim's lost CPU time.
     pub cpu_gaps: Option<CpuGaps>,
+    /// Output of each tenant; none for those that are missing.
+    pub outputs: Vec<OutputCheck>,
     pub proofs: Vec<Proof>,
     pub required_proofs: Option<Vec<RequiredProof>>,
 }
@@ -107,6 +109,7 @@ impl World {
             steal: Some(0.0),
             speed_ln: Some([0.0, 0.0]),
             cpu_gaps: Some(CpuGaps::default()),
+            outputs: Vec::new(),
             proofs: Vec::new(),
             required_proofs: None,
         }
@@ -121,6 +124,7 @@ impl World {
                 overloaded: number == 0 && self.overloaded,
                 sched: Some("fifo".to_owned()),
                 cpu_gaps: self.cpu_gaps.filter(|_| number == 0),
+                output: self.outputs.get(number).cloned(),
                 ..TenantResult::ready(planned, None)
             })
             .collect();

@@ -102,11 +102,64 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
             bad.push(format!("{}: {wrong} wrong results", tenant.name()));
         }
     }
+    bad.extend(tenants.iter().filter_map(wrong_output));
     if bad.is_empty() {
-        found.holds(Gate::Results, true, "no error");
+        found.holds(Gate::Results, true, format!("no error; {}", compared(tenants)));
     } else {
         found.holds(Gate::Results, false, bad.join("; "));
     }
+}
+
+/// What is wrong with the output of a tenant after its last request, if anything.
+fn wrong_output(tenant: &Tenant<'_>) -> Option<String> {
+    let output = tenant.result.output.as_ref()?;
+    if let Some(error) = &output.unread {
+        return Some(format!("{}: its output could not be read: {error}", tenant.name()));
+    }
+    let (Some(false), Some(digest), Some(alone)) = (output.agrees(), &output.digest, &output.alone)
+    else {
+        return None;
+    };
+    Some(format!(
+        "{}: wrong result: its output of {} bytes has the digest {digest}, the same work alone has \
+         {alone}",
+        tenant.name(),
+        output.bytes
+    ))
+}
+
+/// How much output was compared, and what the comparison can have missed.
+fn compared(tenants: &[Tenant<'_>]) -> String {
+    let mut parts = Vec::new();
+    for tenant in tenants {
+        let name = tenant.name();
+        let Some(output) = &tenant.result.output else {
+            continue;
+        };
+        if let Some(reason) = &output.none {
+            parts.push(format!("{name} has no output to check ({reason})"));
+        } else if output.agrees().is_some() {
+            let chance = output.chance_of_one_request(tenant.rows.len() as u64);
+            parts.push(format!(
+                "all {} bytes of {name} as alone: a wrong bit that stays is seen, one of a single \
+                 request with probability {}",
+                output.bytes,
+                probability(chance)
+            ));
+        } else {
+            parts.push(format!("the output of {name} has no reference"));
+        }
+    }
+    if parts.is_empty() { "no output was compared".to_owned() } else { parts.join("; ") }
+}
+
+/// Three significant digits.
+fn probability(chance: f64) -> String {
+    if chance >= 1.0 || chance <= 0.0 {
+        return format!("{chance:.0}");
+    }
+    let digits = (2.0 - chance.log10().floor()) as usize;
+    format!("{chance:.digits$}")
 }
 
 fn in_words(mut codes: Vec<i32>) -> String {
@@ -172,7 +225,7 @@ pub(super) fn count(victim: &Tenant<'_>, found: &mut Findings) {
 #[cfg(test)]
 mod tests {
     use gpubench_record::GateState::{self, Failed, NotEvaluated, Passed};
-    use gpubench_record::{CellResult, Condition, Gate, Role};
+    use gpubench_record::{CellResult, Condition, Gate, OutputCheck, Role};
 
     use super::*;
     use crate::gate::CLOSED_REQUESTS;
@@ -259,6 +312,49 @@ mod tests {
             assert_eq!(result.gate_state(gate), Some(*state), "{case}");
             let failed = result.gates.iter().any(|gate| gate.state == Failed);
             assert_eq!(result.outcome.is_measured(), !failed, "{case}");
+        }
+    }
+
+    #[test]
+    fn the_gate_says_how_much_was_compared_and_what_it_can_have_missed() {
+        let compared = OutputCheck {
+            digest: Some("1".to_owned()),
+            alone: Some("1".to_owned()),
+            bytes: 4096,
+            cycle: 16,
+            ..OutputCheck::default()
+        };
+        let none =
+            OutputCheck { none: Some("its blocks sleep".to_owned()), ..OutputCheck::default() };
+        let detail = |outputs: &[&OutputCheck]| {
+            let mut world = World::new(Condition::C, MS);
+            world.outputs = outputs.iter().copied().cloned().collect();
+            world.judge().gate(&Gate::Results).map(|gate| gate.detail.clone())
+        };
+        let requests = World::new(Condition::C, MS).rows[0].len() as f64;
+        let chance = probability(16.0 / requests);
+        assert_eq!(
+            detail(&[&compared, &none]),
+            Some(format!(
+                "no error; all 4096 bytes of victim as alone: a wrong bit that stays is seen, one \
+                 of a single request with probability {chance}; neighbour-1 has no output to check \
+                 (its blocks sleep)"
+            ))
+        );
+        assert_eq!(detail(&[]).as_deref(), Some("no error; no output was compared"));
+        let unknown = OutputCheck { alone: None, ..compared.clone() };
+        let text = "no error; the output of victim has no reference";
+        assert_eq!(detail(&[&unknown]).as_deref(), Some(text));
+        let wrong = OutputCheck { digest: Some("2".to_owned()), ..compared };
+        let text = "victim: wrong result: its output of 4096 bytes has the digest 2, the same work \
+                    alone has 1";
+        assert_eq!(detail(&[&wrong]).as_deref(), Some(text));
+    }
+
+    #[test]
+    fn a_probability_has_three_digits() {
+        for (chance, text) in [(1.0, "1"), (0.25, "0.250"), (0.012_34, "0.0123"), (0.0, "0")] {
+            assert_eq!(probability(chance), text);
         }
     }
 

@@ -4,8 +4,8 @@ use GateState::{Failed, NotApplicable, NotEvaluated, Passed};
 use gpubench_record::Condition::{C, N, S, U};
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
-    CellResult, CellTenant, Condition, Gate, GateScope, GateState, OutcomeKind, Phase, Proof,
-    ProofTime, Role, SampleStatus, TenantResult, Unobserved,
+    CellResult, CellTenant, Condition, Gate, GateScope, GateState, OutcomeKind, OutputCheck, Phase,
+    Proof, ProofTime, Role, SampleStatus, TenantResult, Unobserved,
 };
 use gpubench_stats::ScheduleRng;
 
@@ -232,6 +232,21 @@ fn proof(holds: bool) -> Proof {
     }
 }
 
+/// An output with this digest, of which `1` is right.
+fn output(digest: &str) -> OutputCheck {
+    OutputCheck {
+        digest: Some(digest.to_owned()),
+        alone: Some("1".to_owned()),
+        bytes: 4096,
+        cycle: 1,
+        ..OutputCheck::default()
+    }
+}
+
+fn unread_output() -> OutputCheck {
+    OutputCheck { unread: Some("CUresult 719".to_owned()), ..OutputCheck::default() }
+}
+
 fn xid() -> CellXid {
     CellXid { number: 13, note: None }
 }
@@ -257,6 +272,10 @@ const CASES: &[Case] = &[
     fails(C, Gate::LogComplete, |w| w.rows[0].extend_from_within(..)),
     fails(N, Gate::Results, |w| w.rows[0][200].status = SampleStatus::WrongResult),
     fails(C, Gate::Results, |w| w.rows[1][3].status = SampleStatus::Error),
+    passes(C, Gate::Results, |w| w.outputs = vec![output("1"), output("1")]),
+    fails(C, Gate::Results, |w| w.outputs = vec![output("2"), output("1")]),
+    fails(C, Gate::Results, |w| w.outputs = vec![output("1"), output("2")]),
+    fails(N, Gate::Results, |w| w.outputs = vec![unread_output()]),
     fails(S, Gate::NeighboursIdle, |w| w.rows[1].push(row(0, Phase::Closed, 1, 2))),
     passes(N, Gate::Schedule, |w| move_arrival(w, 900)),
     fails(N, Gate::Schedule, |w| move_arrival(w, 1_100)),

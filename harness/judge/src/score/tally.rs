@@ -178,7 +178,7 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
         ));
     }
     let victims: u32 = tally.victims.values().sum();
-    for harm in [Harm::Unharmed, Harm::Slowed, Harm::Stalled, Harm::Dead] {
+    for harm in [Harm::Unharmed, Harm::Slowed, Harm::Stalled, Harm::Dead, Harm::Corrupted] {
         let Some(of) = tally.victims.get(&harm) else {
             continue;
         };

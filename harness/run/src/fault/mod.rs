@@ -165,6 +165,8 @@ async fn one(
                 observed.new_client =
                     injection::acquire_device(&handles, client, &mut observed).await?;
             }
+            // Last: a digest must not keep the recovery client waiting.
+            tenants.add_outputs(calibration, &mut observed.victims).await?;
         }
         Err(RunError::Tenant(error)) => observed.failure = Some(error.to_string()),
         Err(other) => return Err(other),

@@ -15,7 +15,10 @@ use gpubench_host::mechanism::{
 use gpubench_host::tenant::{Tenant, TenantError};
 use gpubench_record::user_victim::{Reports, UserVictim};
 use gpubench_record::wire::{Inside, Participants};
-use gpubench_record::{Condition, FromTenant, RefusalKind, TenantResult, ToTenant};
+use gpubench_record::{
+    Calibration, Condition, FromTenant, OutputCheck, RefusalKind, TenantResult, ToTenant,
+    WorkloadSpec,
+};
 
 use super::RunHandles;
 use super::observe::SnapshotScope;
@@ -25,6 +28,8 @@ pub use processes::{ask_auxiliary, note_end, stop};
 
 /// Longest wait for a context to open or close.
 const CONTEXT: Duration = Duration::from_secs(60);
+/// Longest wait for a digest.
+const DIGEST: Duration = Duration::from_secs(60);
 
 /// The victim and its neighbours, in order; a slot is empty after a death.
 pub struct TenantSet {
@@ -278,6 +283,48 @@ impl TenantSet {
                 Err(error.into())
             }
         }
+    }
+
+    /// The output of a tenant after its last cell or, with a workload, after one cycle of requests.
+    /// One tenant at a time: a digest takes bandwidth from all others.
+    pub async fn output_of(
+        &mut self,
+        slot: usize,
+        workload: Option<&WorkloadSpec>,
+    ) -> Result<OutputCheck, RunError> {
+        let message = ToTenant::Digest { workload: workload.cloned() };
+        match self.ask(slot, &message, "digesting its output", DIGEST).await? {
+            FromTenant::Digested { output } => Ok(output),
+            other => Err(self.unexpected(slot, &other)),
+        }
+    }
+
+    /// Adds the outputs to the results of tenants that lived to the end, each beside that of the
+    /// same work alone.
+    pub async fn add_outputs(
+        &mut self,
+        calibration: &Calibration,
+        results: &mut [TenantResult],
+    ) -> Result<(), RunError> {
+        for (slot, result) in results.iter_mut().enumerate() {
+            let workload = result.identity.as_ref().map(|identity| &identity.workload.name);
+            let Some(workload) = workload.filter(|_| result.death.is_none()) else {
+                continue;
+            };
+            let mut output = match self.output_of(slot, None).await {
+                Ok(output) => output,
+                // The user stopped the run: the cell has its samples, and no outputs.
+                Err(RunError::Interrupted) => return Ok(()),
+                Err(RunError::Tenant(error)) => {
+                    OutputCheck { unread: Some(error.to_string()), ..OutputCheck::default() }
+                }
+                Err(other) => return Err(other),
+            };
+            let alone = calibration.outputs.get(workload);
+            output.alone = alone.and_then(|alone| alone.digest.clone());
+            result.output = Some(output);
+        }
+        Ok(())
     }
 
     /// The error for an answer of the wrong kind.

@@ -106,6 +106,13 @@ fn write_pattern(to: *mut u8, bytes: u64, fill: &Fill) {
     }
 }
 
+/// Writes bytes to the target of a copy to the host.
+pub(crate) fn write_host(to: u64, bytes: &[u8]) {
+    // SAFETY: the caller's target has as many bytes, as for every copy; `bytes` is the driver's
+    // own.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
+}
+
 /// Moves the bytes of a copy.
 pub fn move_bytes(process: &Process, copy: &Copy) -> Result<(), Code> {
     let tables = process.tables();

@@ -3,7 +3,7 @@
 //! The bytes move when the call is made; the time passes on the model's copy engine. A program that
 //! changes a buffer during a copy of it has a race, as on hardware.
 
-use crate::bytes::{is_pinned, move_bytes};
+use crate::bytes::{is_pinned, make_good, move_bytes, write_host};
 use crate::code::{self, Code};
 use crate::copy_shape::{Copy, Place};
 use crate::entries::StreamEntry;
@@ -11,7 +11,7 @@ use crate::operation::WaitPolicy;
 use crate::process::Process;
 use crate::submit::{charge, device_traffic, link_traffic};
 use crate::tables::{Piece, Tables};
-use crate::{ipc, launch, stream};
+use crate::{ipc, launch, stand_in, stream};
 use gpubench_virtual_gpu_model::state::OpKind;
 
 /// In virtual time a copy of at least this size that repeats the last one to the same address moves
@@ -100,9 +100,13 @@ fn to_host(
     let (seq, waited) = transfer(process, stream, (OpKind::ToHost, rate), copy, policy)?;
     launch::finish_reruns(process, stream.context)?;
     if let Some(address) = unwritten_among(process, &sources) {
-        return Err(refuse_unwritten(address));
+        if launch::Extent::of(process) == launch::Extent::Full {
+            return Err(refuse_unwritten(address));
+        }
+        move_with_stand_ins(process, copy, &sources)?;
+    } else {
+        move_bytes(process, copy)?;
     }
-    move_bytes(process, copy)?;
     if !waited {
         launch::rerun_copy(process, stream, seq, copy, &sources, &[]);
     }
@@ -129,6 +133,10 @@ fn within_device(
     let mut tables = process.tables();
     for piece in &targets {
         tables.wrote(piece.start, unwritten.is_some());
+        if let Some(source) = unwritten {
+            let contents = tables.stand_in(source);
+            tables.stand_in_for_all(piece.start, contents);
+        }
     }
     drop(tables);
     charge(process, policy, process.device.machine().host.copy_ns)?;
@@ -156,6 +164,33 @@ fn unwritten_among(process: &Process, pieces: &[Piece]) -> Option<u64> {
     let unwritten =
         |piece: &&Piece| tables.allocations.get(&piece.start).is_some_and(|entry| entry.unwritten);
     pieces.iter().find(unwritten).map(|piece| piece.start)
+}
+
+/// Copies to the host what pieces hold of which one is unwritten: the value of a skipped fill, or
+/// what stands for the output of sampled launches. The target of a repeated copy has its bytes.
+fn move_with_stand_ins(process: &Process, copy: &Copy, pieces: &[Piece]) -> Result<(), Code> {
+    let (Place::Host(mut to), Place::Device(mut from)) = (copy.to, copy.from) else {
+        return move_bytes(process, copy);
+    };
+    for piece in pieces {
+        let (contents, offset) = {
+            let tables = process.tables();
+            let entry = tables.allocations.get(&piece.start).ok_or(code::INVALID_VALUE)?;
+            (tables.stand_in(piece.start), entry.offset)
+        };
+        let at = piece.offset - offset;
+        let is_filled =
+            contents != 0 && make_good(process, piece.start, (at, at + piece.bytes))?.is_some();
+        if contents == 0 || is_filled {
+            let (to, from) = (Place::Host(to), Place::Device(from));
+            move_bytes(process, &Copy { to, from, bytes: piece.bytes })?;
+        } else {
+            write_host(to, &stand_in::bytes(contents, at, piece.bytes));
+        }
+        to += piece.bytes;
+        from += piece.bytes;
+    }
+    Ok(())
 }
 
 /// Reports the read of an unwritten allocation, and refuses it.

@@ -37,6 +37,11 @@ pub fn run(
     let mut tables = process.tables();
     for piece in &pieces {
         tables.wrote(piece.start, skipped);
+        // The next copy to the same place does not repeat the last one.
+        tables.copies.retain(|to, _| !(piece.start..fill.pointer + bytes).contains(to));
+        if skipped {
+            tables.stand_in_for_all(piece.start, u64::from(fill.value));
+        }
     }
     if let ([piece], true) = (&pieces[..], skipped) {
         tables.skipped(piece, fill);

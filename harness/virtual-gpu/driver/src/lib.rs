@@ -42,6 +42,7 @@ pub mod process;
 pub mod session;
 pub mod shm;
 pub mod stall;
+pub mod stand_in;
 pub mod stream;
 pub mod submit;
 pub mod tables;

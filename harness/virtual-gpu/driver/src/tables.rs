@@ -11,6 +11,7 @@ use crate::entries::{
 use crate::fill_shape::Fill;
 use crate::graph::entries::{Capture, ExecEntry, GraphEntry, NodeEntry};
 use crate::handles::{Handle, Slab};
+use crate::stand_in::StandIn;
 
 /// Everything behind handles.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub struct Tables {
     pub copies: HashMap<u64, (u64, u64)>,
     /// Fills that were skipped, by the allocation that they should have filled.
     pub fills: HashMap<u64, SkippedFill>,
+    /// What stands for contents that were not computed, by allocation.
+    pub stand_ins: HashMap<u64, StandIn>,
     /// What launches cost and wrote, by everything that decides it.
     pub launches: crate::launch::state::LaunchState,
     /// Next version of an allocation.
@@ -92,6 +95,7 @@ impl Default for Tables {
             pinned: BTreeMap::new(),
             copies: HashMap::new(),
             fills: HashMap::new(),
+            stand_ins: HashMap::new(),
             launches: crate::launch::state::LaunchState::default(),
             next_version: 1,
             addresses: Addresses::default(),
@@ -178,6 +182,9 @@ impl Tables {
             entry.version = version;
             entry.unwritten = unwritten;
         }
+        if !unwritten {
+            self.stand_ins.remove(&start);
+        }
     }
 
     /// Notes a fill that was skipped, if it would have filled the whole allocation.
@@ -211,6 +218,7 @@ impl Tables {
             view: None,
         };
         self.allocations.insert(address, entry);
+        self.stand_ins.remove(&address);
     }
 
     /// Forgets what belonged to a context that is gone. Its streams and events go with it; their

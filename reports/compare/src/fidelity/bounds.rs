@@ -190,7 +190,7 @@ mod tests {
             (starved(false), Outside),
             (jitter("jitter", 4.0, 4.9).verdict, Within),
             (jitter("jitter", 4.0, 5.1).verdict, Outside),
-            (jitter("jitter", 4.0, 2.9).verdict, Optimistic),
+            (jitter("jitter", 4.0, 2.9).verdict, Verdict::Optimistic),
             (jitter("jitter", 0.02, 0.11).verdict, Within),
             (jitter("jitter", 0.02, 0.13).verdict, Outside),
             (proportion("survival", 1.0, 0.96).verdict, Within),

@@ -81,7 +81,7 @@ fn cell(tally: Option<&FaultTally>) -> Markup {
         Harm::Unharmed => "L3",
         Harm::Slowed => "L2",
         Harm::Stalled => "L1",
-        Harm::Dead => "L0",
+        Harm::Dead | Harm::Corrupted => "L0",
     };
     let recovered = tally.next_good.filter(|_| worst > Harm::Unharmed);
     let accepted = tally.new_client.filter(|_| worst > Harm::Unharmed);

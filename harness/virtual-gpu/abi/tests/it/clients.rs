@@ -149,10 +149,11 @@ fn a_process_that_reads_results_finds_no_sample_of_one_that_reads_none() -> Resu
         ok(launch(kernel, 64, 128, &mut [out, 2000]))?;
         let mut word = 0_f32;
         // SAMPLE_ENV is 1 in the process that reads no results.
-        let expected = if std::env::var(SAMPLE_ENV)? == "1" { 801 } else { 0 };
+        let is_sampled = std::env::var(SAMPLE_ENV)? == "1";
         // SAFETY: a place for one word.
-        let code = unsafe { cuMemcpyDtoH_v2((&raw mut word).cast(), out, 4) };
-        assert_eq!((code, word), (expected, if expected == 0 { 2.0 } else { 0.0 }));
+        ok(unsafe { cuMemcpyDtoH_v2((&raw mut word).cast(), out, 4) })?;
+        // A stand-in is not what the kernel computes.
+        assert_eq!(word == 2.0, !is_sampled, "{word}");
         return Ok(());
     }
     let folder = tempfile::tempdir()?;

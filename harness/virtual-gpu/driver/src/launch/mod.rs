@@ -27,4 +27,5 @@ pub use kernel::kernel_of;
 pub use request::{Key, Request};
 pub use rerun::{finish_reruns, finish_reruns_into, has_reruns, rerun_copy, rerun_writes};
 pub use residence::{blocks_per_sm, check, check_residence};
+pub(crate) use sampling::Extent;
 pub use start::launch;

@@ -24,6 +24,8 @@ pub(crate) struct LaunchProfile {
     pub(crate) extents: Vec<(u64, u64)>,
     /// Only some of its blocks were executed.
     pub(crate) sampled: bool,
+    /// Its identity in every process.
+    pub(crate) identity: u64,
     /// Executing it again on the same memory changes nothing.
     pub(crate) idempotent: bool,
     /// It wrote nothing and accessed no memory of others, so it needs no rerun. A kernel that did
@@ -38,6 +40,8 @@ pub struct LaunchState {
     pub(crate) reruns: Vec<Rerun>,
     /// By allocation, the last partial writes of launches.
     pub(crate) partial: HashMap<u64, VecDeque<PartialWrite>>,
+    /// Launches so far that the machine's planted defects can change.
+    pub(crate) planted: u64,
 }
 
 /// A write of a launch to an extent of an allocation, with the versions before and after.

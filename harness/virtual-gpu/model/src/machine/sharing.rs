@@ -85,6 +85,14 @@ pub struct Defects {
     pub mps_memory_overshoot: f64,
     /// Launches of more threads than this end in an illegal instruction; 0 for none.
     pub illegal_instruction_threads: u32,
+    /// Launches of this many threads, from the first number to the second, write wrong results
+    /// while another process has a context: one bit of their output stays wrong. Only sampled
+    /// launches do; [0, 0] for none.
+    pub wrong_result_threads: [u32; 2],
+    /// Only this one of those launches of a process, counted from 1, flips a bit; 0 for all.
+    pub bit_flips_in_launch: u32,
+    /// Those launches write to the buffers of another process, and that process to theirs.
+    pub buffers_swapped: bool,
     /// Relative excess that the memory cap of the HAMi stand-in allows.
     pub hami_memory_overshoot: f64,
     /// Documented bypasses of HAMi-core that the stand-in lacks: `arrays`, `pools`, `per-thread`,

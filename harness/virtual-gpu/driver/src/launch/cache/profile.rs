@@ -6,13 +6,15 @@ use crate::launch::outcome::Outcome;
 use crate::launch::request::Key;
 use crate::launch::state::{LaunchProfile, PartialWrite};
 use crate::process::Process;
+use crate::stand_in;
 use crate::tables::Tables;
 
 /// The profile of an identical launch that is idempotent on unchanged memory, or sampled. Marks the
 /// outputs of a sampled launch as unwritten.
 pub(in crate::launch) fn unchanged(process: &Process, key: &Key) -> Option<Arc<LaunchProfile>> {
+    let profile = process.tables().launches.profiles.get(key)?.clone();
+    let wrong = if profile.sampled { stand_in::planted(process, key) } else { 0 };
     let mut tables = process.tables();
-    let profile = tables.launches.profiles.get(key)?.clone();
     if profile.sampled {
         for &(start, _) in &profile.writes {
             let already = tables.allocations.get(&start).is_some_and(|a| a.unwritten);
@@ -20,6 +22,7 @@ pub(in crate::launch) fn unchanged(process: &Process, key: &Key) -> Option<Arc<L
                 tables.wrote(start, true);
             }
         }
+        tables.stand_in_for_launch(profile.identity, &profile.reads, &profile.writes, wrong);
         return Some(profile);
     }
     let same = |&(start, version): &(u64, u64)| {
@@ -38,6 +41,7 @@ pub(in crate::launch) fn unchanged(process: &Process, key: &Key) -> Option<Arc<L
 
 /// Keeps the profile of an executed launch and notes its writes.
 pub(super) fn keep(process: &Process, key: &Key, outcome: Outcome) -> Arc<LaunchProfile> {
+    let wrong = if outcome.sampled { stand_in::planted(process, key) } else { 0 };
     let mut tables = process.tables();
     for (&start, &extent) in outcome.writes.iter().zip(&outcome.extents) {
         // The writes of a sampled launch are not all known: later launches are executed.
@@ -62,8 +66,12 @@ pub(super) fn keep(process: &Process, key: &Key, outcome: Outcome) -> Arc<Launch
         extents: outcome.extents.clone(),
         inert: outcome.writes.is_empty() && !outcome.open && !outcome.printed,
         sampled: outcome.sampled,
+        identity: stand_in::identity(&tables, key),
         idempotent: disjoint && outcome.fault.is_none() && !outcome.uses_atomics && !outcome.open,
     };
+    if profile.sampled {
+        tables.stand_in_for_launch(profile.identity, &profile.reads, &profile.writes, wrong);
+    }
     // A program without identical launches must not fill the host's memory.
     const PROFILES_MAX: usize = 4096;
     if tables.launches.profiles.len() >= PROFILES_MAX {
