@@ -58,25 +58,9 @@ pub fn plan(
     let turns = turns.map(|one| one.variant.variant.clone()).collect();
     let sparse = jitter_pairs(profile, &pairs.pairs);
     let mut layout = layout(profile, &pairs, &sparse, &turns);
-    // As many pairs have sparse phases as the time allows, the first ones of the profile.
-    let Fit { blocks, durations, open_everywhere } = loop {
-        let drafts = groups.iter().flat_map(|group| group.cells(&layout));
-        let per_block = PerBlock::of(drafts, &layout);
-        if per_block.cells == 0 {
-            return Err(nothing_to_run(&skips));
-        }
-        let alone = groups.iter().map(|group| group.aggressors_alone(&layout).len()).sum();
-        let per_block = per_block.with_alone(alone, profile.blocks.min);
-        let fit = match pairs.purpose {
-            Purpose::Score => budget::fit(profile, per_block),
-            Purpose::Prove => Ok(budget::one_block(profile)),
-        };
-        match (fit, layout.sparse) {
-            (Ok(fit), _) => break fit,
-            (Err(_), [fewer @ .., _]) => layout.sparse = fewer,
-            (Err(error), []) => return Err(error),
-        }
-    };
+    let Fit { blocks, durations, open_everywhere } =
+        fitted(profile, pairs.purpose, &groups, &mut layout)?
+            .ok_or_else(|| nothing_to_run(&skips))?;
     let durations = budget::whole_periods(durations, &runnable, profile.cell_min.closed.ns);
     let layout = Layout { blocks, open_everywhere, ..layout };
     let cells = in_order(&groups, &layout);
@@ -129,6 +113,34 @@ pub fn plan(
         superseded: Vec::new(),
         superseded_trials: Vec::new(),
     })
+}
+
+/// The fit of the plan; `None` without a cell. As many pairs have sparse phases as the time allows,
+/// the first ones of the profile.
+fn fitted(
+    profile: &Profile,
+    purpose: Purpose,
+    groups: &[Group<'_>],
+    layout: &mut Layout<'_>,
+) -> Result<Option<Fit>, PlanError> {
+    loop {
+        let drafts = groups.iter().flat_map(|group| group.cells(layout));
+        let per_block = PerBlock::of(drafts, layout);
+        if per_block.cells == 0 {
+            return Ok(None);
+        }
+        let alone = groups.iter().map(|group| group.aggressors_alone(layout).len()).sum();
+        let per_block = per_block.with_alone(alone, profile.blocks.min);
+        let fit = match purpose {
+            Purpose::Score => budget::fit(profile, per_block),
+            Purpose::Prove => Ok(budget::one_block(profile)),
+        };
+        match (fit, layout.sparse) {
+            (Ok(fit), _) => return Ok(Some(fit)),
+            (Err(_), [fewer @ .., _]) => layout.sparse = fewer,
+            (Err(error), []) => return Err(error),
+        }
+    }
 }
 
 /// The heating and the check kernel; a plan that only proves mechanisms needs neither.

@@ -160,6 +160,7 @@ impl Base {
         Ok(Self { run, row, tally })
     }
 
+    #[expect(clippy::too_many_lines, reason = "one draw after the other, for each figure")]
     fn drawn(&self, draw: &mut Draw) -> RunRecord {
         let mut run = self.run.clone();
         run.plan.profile = draw.of(&["claims", "oversubscription", "batch-training"]).to_owned();

@@ -300,7 +300,8 @@ mod words_tests {
     #[test]
     fn the_worst_figure_decides() {
         let [low, high] = [Some([0.2, 0.3]), Some([0.9, 1.0])];
-        let cases: [(&str, Worse, &[Option<[f64; 2]>], Verdict); 9] = [
+        type Ends<'a> = &'a [Option<[f64; 2]>];
+        let cases: [(&str, Worse, Ends<'_>, Verdict); 9] = [
             ("at-most", Worse::Lower, &[high, low], Supported),
             ("at-most", Worse::Lower, &[high], Refuted),
             ("at-least", Worse::Lower, &[high, low], Refuted),
