@@ -151,9 +151,10 @@ pub fn from_visible(error: VisibleError) -> ExpectedError {
 pub fn no_devices(error: QueryError) -> ExpectedError {
     match error {
         QueryError::Load(source) => ExpectedError::NoDriver { reason: source.to_string() },
-        QueryError::NoneListed | QueryError::Device { .. } | QueryError::Fact { .. } => {
-            ExpectedError::NothingRan { reason: error.to_string() }
-        }
+        QueryError::Refused(_)
+        | QueryError::NoneListed
+        | QueryError::Device { .. }
+        | QueryError::Fact { .. } => ExpectedError::NothingRan { reason: error.to_string() },
     }
 }
 

@@ -80,6 +80,27 @@ fn a_missing_driver_is_one_line_that_names_the_flag() -> TestResult {
     Ok(())
 }
 
+/// A driver whose every answer is NVML_ERROR_UNKNOWN is there, and no GPU of it can be used.
+#[test]
+fn a_driver_that_does_not_start_is_not_called_missing() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let source = folder.path().join("driver.c");
+    std::fs::write(
+        &source,
+        "int nvmlInit_v2(void) { return 999; }\n\
+         int nvmlInitWithFlags(unsigned flags) { return (int)flags * 0 + 999; }\n",
+    )?;
+    let library = folder.path().join("libnvidia-ml.so.1");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    assert!(compiler.status()?.success());
+    let output = gpubench("plan --profile smoke").env("LD_LIBRARY_PATH", folder.path()).output()?;
+    let stderr = String::from_utf8(output.stderr)?;
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(3), 0), "{stderr}");
+    assert!(stderr.contains("the NVIDIA driver is installed and does not start"), "{stderr}");
+    Ok(())
+}
+
 #[test]
 fn too_little_device_time_is_a_usage_error_with_a_remedy() -> TestResult {
     let folder = tempfile::tempdir()?;

@@ -3,7 +3,7 @@
 
 use gpubench_record::{CellResult, Condition, Gate, GateState, Harm, OutcomeKind, RunRecord};
 
-use crate::support::fault::{TIME_SLICING, TURING, matrix, planted};
+use crate::support::fault::{TIME_SLICING, TURING, ended, matrix, planted};
 use crate::support::{Error, TestResult};
 
 /// Threads of a workload's launch, as the record gives them.
@@ -52,10 +52,12 @@ fn a_planted_wrong_result_is_named_by_tenant_and_cell_and_not_scored() -> TestRe
         ("swapped", vec![range(victim, neighbour), swapped], &["victim", "neighbour-1"]),
     ] {
         let machine = planted(TURING, &defects)?;
-        let record = matrix(dir.path(), name, &machine, &[TIME_SLICING])?;
+        let (code, stderr, record) = ended(dir.path(), name, &machine, &[TIME_SLICING])?;
+        assert_eq!(code, Some(4), "{name}: {stderr}");
+        assert!(stderr.contains("wrong result"), "{name}: {stderr}");
         for (cell, state, detail) in results(&record, Condition::C) {
             assert_eq!(state, GateState::Failed, "{name}: {}: {detail}", cell.cell.id);
-            assert_ne!(cell.outcome.outcome, OutcomeKind::Measured);
+            assert_eq!(cell.outcome.outcome, OutcomeKind::Failed);
             for tenant in ["victim", "neighbour-1", "neighbour-2"] {
                 let named = detail.contains(&format!("{tenant}: wrong result"));
                 // Every neighbour runs the same launches.
@@ -85,7 +87,8 @@ fn a_survivor_of_a_fault_with_a_wrong_result_is_corrupted_and_never_contained() 
     assert_eq!(harms(&clean), [Harm::Unharmed; 4]);
     let victim = threads(&clean, "compute")?;
     let machine = planted(TURING, &[range(victim, victim)])?;
-    let record = matrix(dir.path(), "corrupted", &machine, &more)?;
+    let (code, stderr, record) = ended(dir.path(), "corrupted", &machine, &more)?;
+    assert_eq!(code, Some(4), "{stderr}");
     assert_eq!(harms(&record), [Harm::Corrupted; 4]);
     let tally = record.fault_tallies.iter().find(|tally| tally.fault == "trap").ok_or("a tally")?;
     assert_eq!((tally.contained, tally.trials), (0, 2));

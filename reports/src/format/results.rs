@@ -71,12 +71,5 @@ pub(super) fn results(record: &RunRecord) -> Table {
     let heading = "Results after each cell, against the same work alone: outputs of tenants, and \
                    the probability that the check sees a wrong bit that stays, or that one request \
                    writes";
-    Table::new("results", heading, columns, rows).numbers(&[
-        "compared",
-        "wrong",
-        "not compared",
-        "bytes",
-        "P(stays)",
-        "P(one request)",
-    ])
+    Table::new("results", heading, columns, rows).numbers(&columns[1..7])
 }

@@ -70,7 +70,9 @@ pub(super) fn columns(record: &RunRecord, selection: &Selection) -> Vec<Column> 
             .filter(|row| row.axis == axis && selection.has_axis(axis, row.sub_axis.as_deref()));
         let mut seen = BTreeSet::new();
         let mut sub_axes: Vec<Option<&str>> = Vec::new();
-        let is_split = axis == "bandwidth" || (!selection.axes.is_empty() && axis != "fault");
+        // Rows of jitter are named after the resource that the aggressor stresses.
+        let is_whole = matches!(axis, "fault" | "jitter");
+        let is_split = axis == "bandwidth" || (!selection.axes.is_empty() && !is_whole);
         for row in rows {
             let sub_axis = row.sub_axis.as_deref().filter(|_| is_split);
             if seen.insert(sub_axis) {
@@ -83,7 +85,38 @@ pub(super) fn columns(record: &RunRecord, selection: &Selection) -> Vec<Column> 
         }
         columns.extend(sub_axes.into_iter().map(|one| Column::new(axis, one)));
     }
+    let (beside, missing) = (jitter_aggressors(record), without_jitter(record));
+    if let (false, false, Some(column)) = (
+        beside.is_empty(),
+        missing.is_empty(),
+        columns.iter_mut().find(|column| column.axis == Axis::Jitter.as_str()),
+    ) {
+        let all = beside.len() + missing.len();
+        column.noun = format!("{} beside {} of {all} aggressors", column.noun, beside.len());
+    }
     columns
+}
+
+/// The aggressors beside which a row of jitter has a figure.
+fn jitter_aggressors(record: &RunRecord) -> BTreeSet<&str> {
+    let rows = record.matrix.iter().filter(|row| row.jitter.is_some());
+    rows.filter_map(|row| row.aggressor.as_deref()).collect()
+}
+
+/// The planned aggressors of rates beside which no jitter was measured, in the order of the plan.
+pub(crate) fn without_jitter(record: &RunRecord) -> Vec<&str> {
+    let measured = jitter_aggressors(record);
+    let of_rates = record.plan.pairs.iter().filter(|pair| {
+        matches!(pair.sub_axis.axis(), Axis::Compute | Axis::Bandwidth)
+            && !measured.contains(pair.aggressor.as_str())
+    });
+    let mut missing: Vec<&str> = Vec::new();
+    for pair in of_rates {
+        if !missing.contains(&pair.aggressor.as_str()) {
+            missing.push(&pair.aggressor);
+        }
+    }
+    missing
 }
 
 /// The positions of the columns in which a row has a cell that ran.

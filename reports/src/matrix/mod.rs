@@ -15,6 +15,7 @@ use gpubench_show::list;
 
 pub use cell::{Figure, MatrixCell, Standing};
 pub use column::Column;
+pub(crate) use column::without_jitter;
 pub use faults::NotRun;
 pub use reasons::{ReasonGroup, Subject};
 

@@ -35,9 +35,12 @@ pub enum DeviceKey {
 /// Why NVML cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// The library is missing or does not start.
+    /// The library is missing.
     #[error("NVML cannot be loaded: {0}")]
     Load(NvmlError),
+    /// The library is there, and does not start.
+    #[error("the NVIDIA driver is installed and does not start: {0}")]
+    Refused(NvmlError),
     /// There is no such device.
     #[error("no device {which}: {source}")]
     Device {
@@ -57,6 +60,18 @@ pub enum QueryError {
     },
 }
 
+impl QueryError {
+    /// Why NVML did not start.
+    pub(super) fn of_start(error: NvmlError) -> Self {
+        match error {
+            NvmlError::LibloadingError(_)
+            | NvmlError::FailedToLoadSymbol(_)
+            | NvmlError::LibraryNotFound => Self::Load(error),
+            answer => Self::Refused(answer),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostGpu {
     /// Index in the order of the driver.
@@ -73,7 +88,7 @@ pub struct HostGpu {
 /// # Errors
 /// When there is no driver, or the driver has no device.
 pub fn host_gpus() -> Result<Vec<HostGpu>, QueryError> {
-    let library = Library::init().map_err(QueryError::Load)?;
+    let library = Library::init().map_err(QueryError::of_start)?;
     let count = library
         .device_count()
         .map_err(|source| QueryError::Fact { what: "number of devices", source })?;
@@ -112,7 +127,7 @@ impl Nvml {
         if let Some(path) = &path {
             builder.lib_path(OsStr::new(path));
         }
-        let library = builder.init().map_err(QueryError::Load)?;
+        let library = builder.init().map_err(QueryError::of_start)?;
         let uuid = {
             let device = match key {
                 DeviceKey::Index(index) => library.device_by_index(*index),

@@ -177,7 +177,7 @@ impl Allotment {
             return Err(VisibleError::Hidden(value));
         }
         let by_pci = std::env::var_os(ORDER).is_some_and(|order| order == BY_PCI);
-        let library = Library::init().map_err(QueryError::Load)?;
+        let library = Library::init().map_err(QueryError::of_start)?;
         let count = library
             .device_count()
             .map_err(|source| QueryError::Fact { what: "number of devices", source })?;

@@ -84,7 +84,7 @@ fn first_gap(rows: &[SampleRow]) -> Option<u64> {
 /// No request of any tenant failed or computed a wrong result. A refusal with an answering code is
 /// no failure.
 fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
-    let mut bad: Vec<String> = Vec::new();
+    let (mut bad, mut wrong_results): (Vec<String>, Vec<String>) = Default::default();
     for tenant in tenants {
         let answers = tenant.answering_codes;
         let failed = tenant
@@ -99,10 +99,16 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
         let rows = tenant.rows.iter();
         let wrong = rows.filter(|row| row.status == SampleStatus::WrongResult).count();
         if wrong > 0 {
-            bad.push(format!("{}: {wrong} wrong results", tenant.name()));
+            wrong_results.push(format!("{}: {wrong} wrong results", tenant.name()));
         }
     }
-    bad.extend(tenants.iter().filter_map(wrong_output));
+    bad.extend(tenants.iter().filter_map(unread_output));
+    wrong_results.extend(tenants.iter().filter_map(wrong_output));
+    // Silent corruption fails the run, where an error only leaves the cell out.
+    if !wrong_results.is_empty() {
+        found.break_cell(wrong_results.join("; "));
+    }
+    bad.extend(wrong_results);
     if bad.is_empty() {
         found.holds(Gate::Results, true, format!("no error; {}", compared(tenants)));
     } else {
@@ -110,12 +116,15 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
     }
 }
 
+/// Why the output of a tenant could not be read, if it could not.
+fn unread_output(tenant: &Tenant<'_>) -> Option<String> {
+    let error = tenant.result.output.as_ref()?.unread.as_ref()?;
+    Some(format!("{}: its output could not be read: {error}", tenant.name()))
+}
+
 /// What is wrong with the output of a tenant after its last request, if anything.
 fn wrong_output(tenant: &Tenant<'_>) -> Option<String> {
     let output = tenant.result.output.as_ref()?;
-    if let Some(error) = &output.unread {
-        return Some(format!("{}: its output could not be read: {error}", tenant.name()));
-    }
     let (Some(false), Some(digest), Some(alone)) = (output.agrees(), &output.digest, &output.alone)
     else {
         return None;

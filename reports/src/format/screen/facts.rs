@@ -4,7 +4,7 @@ use gpubench_record::RunRecord;
 
 use crate::format::figures::two_decimals;
 use crate::matrix::faults::trials_each;
-use crate::matrix::{Column, Glance};
+use crate::matrix::{Column, Glance, without_jitter};
 use gpubench_record::counted;
 use gpubench_show::{clean, list};
 
@@ -51,26 +51,34 @@ pub(super) fn figures(record: &RunRecord, glance: &Glance) -> String {
     let has = |axis: &str| columns().any(|column| column.axis == axis);
     let is_split = columns().any(|column| column.axis == "memory" && column.sub_axis.is_some());
     let rates = |column: &Column| !["jitter", "memory", "fault"].contains(&column.axis.as_str());
-    let parts = [
-        columns().any(rates).then_some(
-            "rate of a tenant beside a neighbour that stresses the resource, over its rate beside \
-             idle neighbours (1.00: unaffected)",
-        ),
-        has("jitter").then_some(
+    let rates = columns().any(rates).then(|| {
+        "rate of a tenant beside a neighbour that stresses the resource, over its rate beside idle \
+         neighbours (1.00: unaffected)"
+            .to_owned()
+    });
+    let jitter = has("jitter").then(|| {
+        let missing = without_jitter(record);
+        let beside =
+            match (missing.is_empty(), record.matrix.iter().any(|row| row.jitter.is_some())) {
+                (false, true) => format!(", not measured beside {}", list(&missing, "and")),
+                _ => String::new(),
+            };
+        format!(
             "jitter: spread that the worst neighbour adds to single requests, in native medians \
-             (the median latency alone on the device)",
-        ),
-        (has("memory") && !is_split).then_some("memory: checks passed"),
-        is_split.then_some("memory: promises kept; cap: memory beyond the limit"),
-    ];
+             (the median latency alone on the device){beside}"
+        )
+    });
+    let memory = has("memory").then(|| match is_split {
+        true => "memory: promises kept; cap: memory beyond the limit".to_owned(),
+        false => "memory: checks passed".to_owned(),
+    });
     let faults = has("fault").then(|| {
         let variants = glance.rows.iter().map(|row| row.variant.as_str());
         let each =
             trials_each(record, variants).map_or_else(String::new, |each| format!(", {each}"));
         format!("faults: those that harm no victim{each}")
     });
-    let parts = parts.into_iter().flatten().map(str::to_owned);
-    let parts: Vec<String> = parts.chain(faults).collect();
+    let parts: Vec<String> = [rates, jitter, memory, faults].into_iter().flatten().collect();
     format!("Figures: {}.", parts.join("; "))
 }
 
