@@ -8,7 +8,7 @@ use gpubench_compare::diff::comparability::{is_known, known};
 use gpubench_compare::diff::{FailOn, MarginsWish, Options, diff};
 use gpubench_compare::history::Baseline;
 use gpubench_compare::render::{self, DIFF_FORMATS, Detail};
-use gpubench_record::ExitCode;
+use gpubench_record::{ExitCode, counted};
 
 use super::common::{OutputFlag, exit_codes_help};
 use super::comparing::{
@@ -22,22 +22,22 @@ use crate::verbs::session::{Sessions, both_sides, declared, kept_spread, nights,
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = JUDGING;
 
-/// Compares the records of two sides: gpubench diff --vary driver BEFORE... -- AFTER...
+/// Compares the records of two sides: gpubench diff --vary driver BEFORE AFTER
 ///
-/// A side is a record, a folder of records, or a quoted pattern. A change is attributed to what
+/// A side is a record, a folder of records, or a quoted pattern; sides of several are
+/// BEFORE... --to AFTER..., or BEFORE... -- AFTER... A change is attributed to what
 /// --vary names from 3 sessions a side on; every other fact that decides figures must be equal.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
-    /// Records of the side before
-    #[arg(
-        required_unless_present = "against_history",
-        conflicts_with = "against_history",
-        value_name = "BEFORE"
-    )]
+    /// Records of the side before, and one of the side after where --to names none
+    #[arg(required_unless_present = "against_history", value_name = "BEFORE")]
     before: Vec<PathBuf>,
+    /// Records of the side after
+    #[arg(long, num_args = 1.., value_name = "AFTER", conflicts_with = "after")]
+    to: Vec<PathBuf>,
     /// Records of the side after, behind --
-    #[arg(last = true, required = true, value_name = "AFTER")]
+    #[arg(last = true, value_name = "AFTER")]
     after: Vec<PathBuf>,
     /// Compare with the last segment of at least 10 sessions of these nights; implies --vary driver
     ///
@@ -104,12 +104,13 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut options = args.options();
     let (before, after) = match &args.against_history {
         None => {
-            let (before, after) = both(both_sides(&args.before, &args.after), ui)?;
+            let (before, after) = args.sides()?;
+            let (before, after) = both(both_sides(before, after), ui)?;
             options.history = kept_spread([&before, &after])?;
             (before, after)
         }
         Some(folder) => {
-            let (name, after) = (args.baseline.as_deref(), read(&args.after, ui)?.sessions);
+            let (name, after) = (args.baseline.as_deref(), read(args.tonight()?, ui)?.sessions);
             (baseline(folder, name, &after, &mut options, ui)?, after)
         }
     };
@@ -139,6 +140,44 @@ fn both(
 }
 
 impl Args {
+    /// What --to or -- names as the side after; empty where neither is there.
+    fn named_after(&self) -> &[PathBuf] {
+        if self.to.is_empty() { &self.after } else { &self.to }
+    }
+
+    /// Both sides: two records without --to or -- are one each.
+    fn sides(&self) -> Result<(&[PathBuf], &[PathBuf]), ExpectedError> {
+        match (self.before.as_slice(), self.named_after()) {
+            ([before, after], []) => {
+                Ok((std::slice::from_ref(before), std::slice::from_ref(after)))
+            }
+            (_, []) => Err(ExpectedError::Usage {
+                problem: format!(
+                    "the side after is missing: {} given, and neither --to nor --",
+                    counted(self.before.len(), "record")
+                ),
+                remedy: Some("gpubench diff BEFORE AFTER, or BEFORE... --to AFTER...".to_owned()),
+            }),
+            sides => Ok(sides),
+        }
+    }
+
+    /// The side that is compared with a history: named in one of the three ways.
+    fn tonight(&self) -> Result<&[PathBuf], ExpectedError> {
+        match (self.before.as_slice(), self.named_after()) {
+            ([], []) => Err(ExpectedError::Usage {
+                problem: "the record to compare with the history is missing".to_owned(),
+                remedy: Some("gpubench diff --against-history DIR AFTER".to_owned()),
+            }),
+            (after, []) | ([], after) => Ok(after),
+            _ => Err(ExpectedError::Usage {
+                problem: "--against-history is the side before, and records are given for it too"
+                    .to_owned(),
+                remedy: Some("gpubench diff --against-history DIR AFTER".to_owned()),
+            }),
+        }
+    }
+
     fn options(&self) -> Options {
         let fails = |name: &str| self.fail_on.iter().any(|one| one == name);
         let fail_on = if self.advisory {

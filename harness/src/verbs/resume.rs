@@ -84,6 +84,7 @@ pub fn open(dir: &Path) -> Result<Interrupted, ExpectedError> {
     };
     build(dir, &provenance, &settings)?;
     let profile = profile::restored(&settings.profile, &plan.profile, settings.rotation_run)
+        .filter(|profile| profile.seed == plan.seed)
         .filter(|profile| profile::profile_hash(profile, &settings.ptx_hash) == plan.profile_hash)
         .ok_or_else(|| unreadable(dir, "its profile is damaged".to_owned()))?;
     let named = settings.device.as_deref().map(str::parse).transpose();

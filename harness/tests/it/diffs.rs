@@ -139,9 +139,15 @@ fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResu
     let reason = row.reason.as_deref().ok_or("no reason")?;
     assert!(reason.starts_with("the sessions differ; not attributable"), "{reason}");
 
-    // Sides that cannot be compared, and too few nights.
-    let seeds = sides.diff(&["--vary=driver", "before", "--", "leak/1"])?.ended_with(20)?;
-    assert!(seeds.stdout.contains("must not: profile"), "{}", seeds.stdout);
+    // Other seeds are compared, and named; a driver that was not varied is refused.
+    let seeds = sides.diff(&["before/1", "leak/2", "--vary=driver"])?.ended_with(10)?;
+    assert!(seeds.stdout.contains("noted: seed 1 -> 2"), "{}", seeds.stdout);
+    assert!(seeds.stdout.contains("if two sessions differ by less than"), "{}", seeds.stdout);
+    let driver = sides.diff(&["before", "--to", "leak"])?.ended_with(20)?;
+    assert!(driver.stdout.contains("must not: driver"), "{}", driver.stdout);
+    let one = sides.diff(&["--vary=driver", "before"])?.ended_with(2)?;
+    assert!(one.stderr.contains("the side after is missing"), "{}", one.stderr);
+    // Too few nights.
     sides.diff(&["--vary=colour", "before", "--", "leak"])?.ended_with(2)?;
     let done = sides.diff(&["--against-history=before", "--", "leak/1"])?.ended_with(20)?;
     assert!(done.stderr.contains("no segment of the history has 10 sessions"), "{}", done.stderr);

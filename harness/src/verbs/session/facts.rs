@@ -47,6 +47,7 @@ pub(super) fn of(run: &RunRecord) -> BTreeMap<String, String> {
     put("clock", Some(run.provenance.clock.clone()));
     put("scoring", Some(run.scoring.clone()));
     put("profile", Some(run.profile.hash.clone()));
+    put("seed", Some(run.plan.seed.to_string()));
     put("rotation", rotation(&run.plan));
     put("calibration", Some(run.calibration.hash.clone()));
     put("pairs", Some(pairs(run)));

@@ -10,6 +10,7 @@ use gpubench_stats::{Effect, NoEstimate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::repetition::Excess;
 use crate::session::{Bounds, Series};
 
 /// Sessions that each side needs before a change is attributed.
@@ -38,6 +39,8 @@ pub enum Basis {
 pub struct Change {
     /// The effect with its standard error.
     pub effect: Effect,
+    /// The same effect with the spread that repeated cells show: no interval is narrower than its.
+    pub least: Option<Effect>,
     /// How far disturbances can have moved it, down and up.
     pub bounds: Bounds,
     /// Basis of the standard error.
@@ -60,6 +63,29 @@ impl Change {
         history: Option<SessionSpread>,
     ) -> Result<Self, NoEstimate> {
         Self::of(before, after, history, |series| &series.blocks)
+    }
+
+    /// The change between so many sessions a side with what repeated cells show: sessions spread by
+    /// no less than two cells of one session do. Where the standard error holds the spread between
+    /// sessions, that is the least that an interval can be; that of blocks grows by it.
+    pub(super) fn widened(mut self, excess: Option<Excess>, sessions: [usize; 2]) -> Self {
+        let Some(Excess { variance, repeats }) = excess.filter(|excess| excess.variance > 0.0)
+        else {
+            return self;
+        };
+        let within: f64 = sessions.into_iter().map(|n| variance / n as f64).sum();
+        let of_repeats = Effect { se: within.sqrt(), df: f64::from(repeats), ..self.effect };
+        if self.basis != Basis::Blocks {
+            self.least = Some(of_repeats);
+            return self;
+        }
+        // Welch and Satterthwaite's degrees of freedom of the sum of two variances.
+        let own = self.effect.se.powi(2);
+        let parts = [(own, self.effect.df), (within, of_repeats.df)];
+        let squares: f64 = parts.iter().map(|(part, df)| part.powi(2) / df).sum();
+        self.effect.se = (own + within).sqrt();
+        self.effect.df = (own + within).powi(2) / squares;
+        self
     }
 
     /// The same in cycles of the SM clock; an error where a session has none.
@@ -99,6 +125,7 @@ impl Change {
         };
         Ok(Self {
             effect,
+            least: None,
             bounds: bounds(before, after),
             basis,
             unattributable: unattributable(one.len(), two.len(), basis),
@@ -200,6 +227,21 @@ mod tests {
             assert_eq!(back.effect.value, -found.effect.value);
             assert_eq!((back.effect.se, back.effect.df), (found.effect.se, found.effect.df));
         }
+    }
+
+    #[test]
+    fn repeated_cells_widen_a_change_and_narrow_none() {
+        let sessions = change(&[0.0, 0.01, -0.01], &[0.0, 0.01, -0.01], None);
+        let blocks = change(&[0.0], &[0.1], None);
+        let excess = |sd: f64| Some(Excess { variance: sd * sd, repeats: 6 });
+        assert_eq!(sessions.widened(None, [3, 3]), sessions);
+        let least = sessions.widened(excess(0.03), [3, 3]).least.unwrap();
+        assert!((least.se - 0.03 * (2.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{least:?}");
+        assert_eq!((least.df, least.value), (6.0, sessions.effect.value));
+        // Blocks know nothing of it.
+        let wide = blocks.widened(excess(0.001), [1, 1]).effect;
+        let expected = (blocks.effect.se.powi(2) + 2e-6).sqrt();
+        assert!((wide.se - expected).abs() < 1e-12, "{wide:?}");
     }
 
     #[test]

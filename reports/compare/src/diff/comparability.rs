@@ -1,7 +1,7 @@
 //! What may differ between two sides, and what a difference means.
 //!
 //! A fact that must be equal has one value in all sessions. A profile may have several, the same on
-//! both sides: its hash covers the seed.
+//! both sides: the hash of older records covers the seed.
 
 use std::collections::BTreeSet;
 
@@ -71,6 +71,7 @@ pub const FACTS: &[Fact] = &[
     fact("hostname", Class::Note),
     fact("machine", Class::Note),
     fact("margins", Class::Note),
+    fact("seed", Class::Note),
 ];
 
 /// The fact that no option makes comparable.
@@ -258,6 +259,7 @@ mod tests {
             (&[("cuda", "13")], &["kernel"], &[("cuda", Refused)]),
             (&[("uuid", "b")], &[], &[("uuid", Confounds)]),
             (&[("hostname", "h")], &[], &[("hostname", Noted)]),
+            (&[("seed", "2")], &[], &[("seed", Noted)]),
             (&[("pci-id", "p")], &[], &[("pci-id", Confounds)]),
         ] {
             let mut facts: BTreeMap<&str, &str> = base.iter().copied().collect();

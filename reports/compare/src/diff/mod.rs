@@ -45,8 +45,7 @@ pub fn diff(
     let repetition = Repetition::of(before, after, &options.nights);
     let margins = options.margins.over(before.iter().chain(after));
     let (rows, family) = if comparable {
-        let uncalibrated = repetition.uncalibrated.as_deref();
-        rows::all([before, after], options, margins, uncalibrated)?
+        rows::all([before, after], options, margins)?
     } else {
         (Vec::new(), Family { rows: 0, alpha: ALPHA, coverage: 1.0 - ALPHA })
     };

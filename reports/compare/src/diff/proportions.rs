@@ -54,6 +54,7 @@ pub(super) fn judge(
             df: f64::from(before.trials) + f64::from(after.trials) - 2.0,
             n: before.trials.saturating_add(after.trials),
         },
+        least: None,
         bounds: Bounds::default(),
         basis: Basis::Trials,
         unattributable,

@@ -12,7 +12,7 @@ use super::verdict::Verdict;
 use crate::session::{Count, Metric, RowKey};
 
 /// Version of this format: it rises when a field changes its meaning or its name.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The comparison of two sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

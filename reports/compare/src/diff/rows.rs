@@ -10,6 +10,7 @@ use gpubench_stats::{Confidence, NoEstimate};
 use super::change::{Basis, Change, unattributable};
 use super::hint::Sides;
 use super::options::{ALPHA, Options, margin_of};
+use super::repetition::Evidence;
 use super::report::{DiffRow, Family, Figures};
 use super::verdict::{Judged, Rule, Verdict};
 use super::{hint, proportions};
@@ -23,7 +24,7 @@ const BOUNDS: &str = "the victim starved on both sides: both figures are the mos
 struct Draft<'a> {
     row: DiffRow,
     judged: Option<(Judged, Change, f64)>,
-    series: [Vec<&'a Series>; 2],
+    series: Both<'a>,
 }
 
 /// What the verdict of a row depends on besides its figures.
@@ -34,6 +35,8 @@ struct Frame<'a> {
     margins: Margins,
     /// Of the interval that must exclude zero.
     confidence: Confidence,
+    /// What repeated cells say about the rows of their variant and victim.
+    evidence: &'a Evidence<'a>,
 }
 
 /// The rows, primary ones first, and the family of the primary ones.
@@ -45,7 +48,6 @@ pub(super) fn all(
     sides: [&[Session]; 2],
     options: &Options,
     margins: Margins,
-    uncalibrated: Option<&str>,
 ) -> Result<(Vec<DiffRow>, Family), NoEstimate> {
     let sessions = sides.into_iter().flatten();
     let keys: BTreeSet<&RowKey> = sessions.flat_map(Session::keys).collect();
@@ -53,7 +55,8 @@ pub(super) fn all(
     let primary = keys.iter().filter(|key| key.metric.is_primary()).count();
     let parts = u32::try_from(primary + groups.len()).unwrap_or(u32::MAX);
     let alpha = ALPHA / f64::from(parts.max(1));
-    let frame = |confidence| Frame { sides, options, margins, confidence };
+    let evidence = Evidence::of(sides);
+    let frame = |confidence| Frame { sides, options, margins, confidence, evidence: &evidence };
     let confidence = Confidence::from_alpha(alpha)?;
     let drafts_of = |wanted: &dyn Fn(&RowKey) -> bool, confidence| {
         let family = keys.iter().filter(|key| wanted(key));
@@ -72,7 +75,7 @@ pub(super) fn all(
     adjust(&mut others, Correction::BenjaminiHochberg, 0)?;
     drafts.extend(others);
     for draft in &mut drafts {
-        explain(draft, sides, uncalibrated);
+        explain(draft, sides);
         draft.row.doubts = of(&draft.row.key, sides);
     }
     let family = Family { rows: parts, alpha: ALPHA, coverage: confidence.coverage() };
@@ -90,10 +93,56 @@ fn rate<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
         (draft.row.verdict, draft.row.reason) = missing(key, frame.sides);
         return Ok(draft);
     }
-    let [one, two] = &draft.series;
+    let mut found = compared(key, &draft.series, frame, &[])?;
+    if found.judged.verdict == Verdict::Inconclusive
+        && let Some((series, without)) = without_odd(key, &found, frame)?
+    {
+        draft.row.sessions = [&series[0], &series[1]].map(|side| number(side.len()));
+        (draft.series, found) = (series, without);
+    }
+    let Compared { means, mut judged, change, margin } = found;
+    if draft.series.iter().flatten().all(|series| series.is_bound) {
+        (draft.row.bounds, draft.row.primary) = (true, false);
+        judged = Judged { reason: Some(BOUNDS.to_owned()), ..judged.without_verdict() };
+    }
+    draft.judge(means, judged, change, margin);
+    Ok(draft)
+}
+
+/// The series of a row before and after.
+type Both<'a> = [Vec<&'a Series>; 2];
+
+/// A row of rates or latencies, judged by itself.
+struct Compared {
+    means: [f64; 2],
+    judged: Judged,
+    change: Change,
+    margin: f64,
+}
+
+impl Compared {
+    /// The change with its interval, for a metric on a log scale.
+    fn words(&self) -> String {
+        let [lo, hi] = self.judged.family;
+        let [value, lo, hi] = [self.change.effect.value, lo, hi].map(|x| 100.0 * x.exp_m1());
+        format!("{value:+.1} % [{lo:+.1}, {hi:+.1}]")
+    }
+}
+
+/// Compares two sides of series; `without` are the sessions that were left out of them.
+fn compared(
+    key: &RowKey,
+    [one, two]: &Both<'_>,
+    frame: Frame<'_>,
+    without: &[&str],
+) -> Result<Compared, NoEstimate> {
     let repeatability = frame.options.history.get(key);
     let spread = repeatability.map(|repeatability| repeatability.spread);
-    let change = Change::between(one, two, spread)?;
+    let mut change = Change::between(one, two, spread)?;
+    if key.metric.is_log() {
+        let excess = frame.evidence.excess(key, without);
+        change = change.widened(excess, [one.len(), two.len()]);
+    }
     let mean_of = |side: &[&Series]| {
         let means: Result<Vec<f64>, _> = side.iter().map(|one| one.mean()).collect();
         mean(&means?)
@@ -104,12 +153,58 @@ fn rate<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
     let margin = margin.max(repeatability.map_or(0.0, |repeatability| repeatability.change_q95));
     let rule = Rule { worse: key.metric.worse(), margin, family: frame.confidence };
     let mut judged = Judged::of(&change, rule)?;
-    if [one, two].iter().all(|side| side.iter().all(|series| series.is_bound)) {
-        (draft.row.bounds, draft.row.primary) = (true, false);
-        judged = Judged { reason: Some(BOUNDS.to_owned()), ..judged.without_verdict() };
+    if let (Some(reason), Some(room)) =
+        (&mut judged.reason, room(key, &judged.family, &change, margin))
+    {
+        let [margin, room] = [margin, room].map(|x| 100.0 * x.exp_m1());
+        reason.push_str(&format!(
+            "; changed by at least {margin:.1} % if two sessions differ by less than {room:.1} %"
+        ));
     }
-    draft.judge([before, after], judged, change, margin);
-    Ok(draft)
+    Ok(Compared { means: [before, after], judged, change, margin })
+}
+
+/// By how much two sessions may differ without a cause before the change of two single ones can be
+/// less than the margin; `None` where it can be already, or the spread between sessions is known.
+fn room(key: &RowKey, [lo, hi]: &[f64; 2], change: &Change, margin: f64) -> Option<f64> {
+    let nearest = lo.max(-hi);
+    let is_single = change.basis == Basis::Blocks && key.metric.is_log();
+    is_single.then_some(nearest - margin).filter(|room| *room > 0.0)
+}
+
+/// An undecided row without the session of a side whose repeated cell lies far from all others.
+///
+/// It decides where its whole interval lies beyond the margin and all sessions together have the
+/// same sign: leaving a session out turns no row around, and the reason prints both.
+fn without_odd<'a>(
+    key: &RowKey,
+    all: &Compared,
+    frame: Frame<'a>,
+) -> Result<Option<(Both<'a>, Compared)>, NoEstimate> {
+    let odd = frame.evidence.odd(key, all.margin);
+    let names: Vec<&str> = odd.iter().flatten().map(|(name, _)| *name).collect();
+    if names.is_empty() || !key.metric.is_log() {
+        return Ok(None);
+    }
+    let series = frame.sides.map(|side| {
+        let kept = side.iter().filter(|session| !names.contains(&session.name.as_str()));
+        kept.filter_map(|session| session.rows.get(key)?.series()).collect::<Vec<_>>()
+    });
+    if series.iter().any(Vec::is_empty) {
+        return Ok(None);
+    }
+    let mut found = compared(key, &series, frame, &names)?;
+    let same_sign = found.change.effect.value * all.change.effect.value > 0.0;
+    if !(found.judged.confirmed && same_sign) {
+        return Ok(None);
+    }
+    let left_out = odd.iter().flatten().map(|(name, by)| {
+        let by = 100.0 * by;
+        format!("{name}, whose repeated cell differs from itself by {by:+.1} %")
+    });
+    let left_out = left_out.collect::<Vec<_>>().join(" and ");
+    found.judged.reason = Some(format!("without {left_out}; with it {}", all.words()));
+    Ok(Some((series, found)))
 }
 
 /// A row of trials.
@@ -260,7 +355,7 @@ fn figures(
     }
 }
 
-// What changes verdicts of rows after each is judged by itself: the number of rows, and A/A pairs.
+// What changes verdicts of rows after each is judged by itself: their number.
 
 /// How p values are corrected for their number.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -301,9 +396,8 @@ fn adjust(
     Ok(())
 }
 
-/// Adds a hint to a change of rates, and takes the change back where repeated cells raise false
-/// alarms.
-fn explain(draft: &mut Draft<'_>, sessions: [&[Session]; 2], uncalibrated: Option<&str>) {
+/// Adds a hint to a change of rates.
+fn explain(draft: &mut Draft<'_>, sessions: [&[Session]; 2]) {
     let row = &mut draft.row;
     let Some((judged, change, margin)) = &draft.judged else {
         return;
@@ -328,11 +422,6 @@ fn explain(draft: &mut Draft<'_>, sessions: [&[Session]; 2], uncalibrated: Optio
             is_rate: !row.key.metric.is_latency(),
         };
         row.hint = hint::of(&sides, change, *margin);
-    }
-    let is_change = matches!(row.verdict, Verdict::Regressed | Verdict::Improved);
-    if let (true, Some(why)) = (is_change, uncalibrated) {
-        (row.verdict, row.confirmed) = (Verdict::Inconclusive, false);
-        row.reason = Some(format!("uncalibrated: {why}"));
     }
 }
 

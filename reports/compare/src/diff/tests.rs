@@ -4,6 +4,7 @@
 //! every figure here is the same on every run.
 
 mod doubts;
+mod repeated;
 
 use std::collections::BTreeMap;
 

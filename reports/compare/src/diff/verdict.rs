@@ -99,17 +99,26 @@ impl Judged {
     /// # Errors
     /// When an interval leaves the range of a float.
     pub fn of(change: &Change, rule: Rule) -> Result<Self, NoEstimate> {
-        let effect = change.effect;
+        // The wider of what sessions and repeated cells show.
+        let effects = || [Some(change.effect), change.least].into_iter().flatten();
         let ends = |confidence| -> Result<[f64; 2], NoEstimate> {
-            let interval = effect.interval(confidence)?;
-            Ok([interval.lo - change.bounds.down, interval.hi + change.bounds.up])
+            let (mut down, mut up) = (f64::INFINITY, f64::NEG_INFINITY);
+            for effect in effects() {
+                let interval = effect.interval(confidence)?;
+                (down, up) = (down.min(interval.lo), up.max(interval.hi));
+            }
+            Ok([down - change.bounds.down, up + change.bounds.up])
         };
         let (family, equivalence) = (ends(rule.family)?, ends(Confidence::P90)?);
-        let test =
-            Test { se: effect.se, df: effect.df, confidence: rule.family, margin: rule.margin };
-        let bound = change.bounds.down.max(change.bounds.up);
-        let detectable = test.detectable(POWER)? + bound;
-        let p = effect.two_sided_p()?;
+        let (mut detectable, mut p) = (0.0_f64, 0.0_f64);
+        for Effect { se, df, .. } in effects() {
+            let test = Test { se, df, confidence: rule.family, margin: rule.margin };
+            detectable = detectable.max(test.detectable(POWER)?);
+        }
+        for effect in effects() {
+            p = p.max(effect.two_sided_p()?);
+        }
+        let detectable = detectable + change.bounds.down.max(change.bounds.up);
         let mut judged = Self::undecided(family, equivalence, p, Some(detectable));
         judged.decide(change, rule);
         if judged.verdict == Verdict::Inconclusive {
@@ -247,6 +256,7 @@ mod tests {
     fn change(value: f64, se: f64) -> Change {
         Change {
             effect: Effect { value, se, df: 6.0, n: 8 },
+            least: None,
             bounds: Bounds::default(),
             basis: Basis::Sessions,
             unattributable: None,

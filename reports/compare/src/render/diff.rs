@@ -253,9 +253,15 @@ fn notices(report: &Report) -> Vec<String> {
         let losses = session.losses.iter();
         losses.map(|loss| format!("{}: {loss}", session.name))
     }));
-    if let Some(why) = &report.repetition.uncalibrated {
-        notices.push(format!("uncalibrated, so no change is a verdict: {why}"));
-    }
+    notices.extend(report.repetition.widened.iter().map(|one| {
+        format!(
+            "the repeated cell of {} differs from itself in {}: its rows are taken to spread by at \
+             least {:.1} % between sessions",
+            one.cell,
+            one.sessions.join(", "),
+            100.0 * one.sd
+        )
+    }));
     notices
 }
 

@@ -91,18 +91,21 @@ fn of_bounds(report: &Report) -> Option<String> {
 }
 
 fn detectable(report: &Report) -> Option<String> {
-    let changes: Vec<f64> = report
+    let mut changes: Vec<f64> = report
         .rows
         .iter()
         .filter(|row| row.primary && row.key.metric.is_log())
         .filter_map(|row| row.figures.as_ref()?.detectable)
         .collect();
-    let low = changes.iter().copied().reduce(f64::min)?;
-    let high = changes.iter().copied().reduce(f64::max)?;
+    changes.sort_by(f64::total_cmp);
+    let percent = |at: usize| changes.get(at).map(|change| 100.0 * change);
+    let last = changes.len().checked_sub(1)?;
     Some(format!(
-        "smallest detectable change (80 % power): {:.1} % to {:.1} % by row",
-        100.0 * low,
-        100.0 * high
+        "smallest detectable change (80 % power): {:.1} % in the median row, {:.1} % to {:.1} % by \
+         row",
+        percent(last / 2)?,
+        percent(0)?,
+        percent(last)?
     ))
 }
 

@@ -84,7 +84,7 @@ fn report() -> Report {
         row("mig", Verdict::Invalid, None),
     ];
     Report {
-        diff_format: 1,
+        diff_format: 2,
         kind: DeviceKind::Virtual,
         product: "H100".to_owned(),
         before: Vec::new(),
