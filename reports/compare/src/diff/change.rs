@@ -39,7 +39,8 @@ pub enum Basis {
 pub struct Change {
     /// The effect with its standard error.
     pub effect: Effect,
-    /// The same effect with the spread that repeated cells show: no interval is narrower than its.
+    /// The same effect with what repeated cells show, where that is more than the sessions do: no
+    /// interval is narrower than its.
     pub least: Option<Effect>,
     /// How far disturbances can have moved it, down and up.
     pub bounds: Bounds,
@@ -65,23 +66,26 @@ impl Change {
         Self::of(before, after, history, |series| &series.blocks)
     }
 
-    /// The change between so many sessions a side with what repeated cells show: sessions spread by
-    /// no less than two cells of one session do. Where the standard error holds the spread between
-    /// sessions, that is the least that an interval can be; that of blocks grows by it.
+    /// The change between so many sessions a side with what repeated cells show.
+    ///
+    /// Sessions spread by no less than two cells of one session do. Where repeated cells show more
+    /// than the sessions themselves, both variances are pooled by their degrees of freedom, and no
+    /// interval is narrower than that gives. The standard error of blocks grows by it.
     pub(super) fn widened(mut self, excess: Option<Excess>, sessions: [usize; 2]) -> Self {
         let Some(Excess { variance, repeats }) = excess.filter(|excess| excess.variance > 0.0)
         else {
             return self;
         };
         let within: f64 = sessions.into_iter().map(|n| variance / n as f64).sum();
-        let of_repeats = Effect { se: within.sqrt(), df: f64::from(repeats), ..self.effect };
+        let (own, df, repeats) = (self.effect.se.powi(2), self.effect.df, f64::from(repeats));
         if self.basis != Basis::Blocks {
-            self.least = Some(of_repeats);
+            let pooled = (df * own + repeats * within) / (df + repeats);
+            let pooled = Effect { se: pooled.sqrt(), df: df + repeats, ..self.effect };
+            self.least = (within > own).then_some(pooled);
             return self;
         }
         // Welch and Satterthwaite's degrees of freedom of the sum of two variances.
-        let own = self.effect.se.powi(2);
-        let parts = [(own, self.effect.df), (within, of_repeats.df)];
+        let parts = [(own, df), (within, repeats)];
         let squares: f64 = parts.iter().map(|(part, df)| part.powi(2) / df).sum();
         self.effect.se = (own + within).sqrt();
         self.effect.df = (own + within).powi(2) / squares;
@@ -235,9 +239,12 @@ mod tests {
         let blocks = change(&[0.0], &[0.1], None);
         let excess = |sd: f64| Some(Excess { variance: sd * sd, repeats: 6 });
         assert_eq!(sessions.widened(None, [3, 3]), sessions);
+        assert_eq!(sessions.widened(excess(0.001), [3, 3]), sessions);
         let least = sessions.widened(excess(0.03), [3, 3]).least.unwrap();
-        assert!((least.se - 0.03 * (2.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{least:?}");
-        assert_eq!((least.df, least.value), (6.0, sessions.effect.value));
+        // Sessions of 0.01 with four degrees of freedom, repeated cells of 0.03 with six.
+        let pooled = (4.0 * 0.01_f64.powi(2) + 6.0 * 0.03_f64.powi(2)) / 10.0 * 2.0 / 3.0;
+        assert!((least.se - pooled.sqrt()).abs() < 1e-12, "{least:?}");
+        assert_eq!((least.df, least.value), (10.0, sessions.effect.value));
         // Blocks know nothing of it.
         let wide = blocks.widened(excess(0.001), [1, 1]).effect;
         let expected = (blocks.effect.se.powi(2) + 2e-6).sqrt();

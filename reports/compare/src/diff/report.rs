@@ -137,7 +137,8 @@ impl Doubt {
 /// or worse.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
-    /// Mean of the side before: geometric, or arithmetic for jitter.
+    /// Mean of the side before: geometric, or arithmetic for jitter. In a row of `bounds`, the most
+    /// that the figure can be.
     pub before: f64,
     /// Mean of the side after.
     pub after: f64,

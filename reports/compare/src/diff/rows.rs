@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubench_record::{Margins, counted};
 use gpubench_stats::summary::mean;
 use gpubench_stats::two_sample::{benjamini_hochberg, holm};
-use gpubench_stats::{Confidence, NoEstimate};
+use gpubench_stats::{Confidence, Effect, NoEstimate};
 
 use super::change::{Basis, Change, unattributable};
 use super::hint::Sides;
@@ -100,9 +100,10 @@ fn rate<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
         draft.row.sessions = [&series[0], &series[1]].map(|side| number(side.len()));
         (draft.series, found) = (series, without);
     }
-    let Compared { means, mut judged, change, margin } = found;
+    let Compared { mut means, mut judged, change, margin } = found;
     if draft.series.iter().flatten().all(|series| series.is_bound) {
         (draft.row.bounds, draft.row.primary) = (true, false);
+        means = [most(&draft.series[0])?, most(&draft.series[1])?];
         judged = Judged { reason: Some(BOUNDS.to_owned()), ..judged.without_verdict() };
     }
     draft.judge(means, judged, change, margin);
@@ -162,6 +163,17 @@ fn compared(
         ));
     }
     Ok(Compared { means: [before, after], judged, change, margin })
+}
+
+/// The most that the figure of a starved victim can be in any of these sessions: the upper end that
+/// the report of the session prints.
+fn most(side: &[&Series]) -> Result<f64, NoEstimate> {
+    let mut most = f64::NEG_INFINITY;
+    for series in side {
+        let of_blocks = Effect::of_mean(&series.blocks)?.interval(Confidence::P95)?;
+        most = most.max(of_blocks.hi + series.bounds.up);
+    }
+    Ok(most)
 }
 
 /// By how much two sessions may differ without a cause before the change of two single ones can be

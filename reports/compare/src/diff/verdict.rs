@@ -17,6 +17,10 @@ pub(super) const POWER: f64 = 0.8;
 /// Most sessions a side that a row asks for.
 pub(super) const SESSIONS_MAX: u32 = 1000;
 
+/// What equality of two single sessions rests on.
+const OF_TWO_SESSIONS: &str =
+    "equal in these two sessions; by how much sessions of this GPU differ is not known";
+
 /// What a row says.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -181,6 +185,7 @@ impl Judged {
         let value = change.effect.value * rule.worse;
         let ([lo, hi], [t_lo, t_hi]) = (worse(self.family), worse(self.equivalence));
         let excludes_zero = lo > 0.0 || hi < 0.0;
+        let is_equal = -rule.margin < t_lo && t_hi < rule.margin;
         let differs = excludes_zero && value.abs() >= rule.margin;
         if let Some(why) = change.unattributable {
             // A difference of two single sessions is a fact; what caused it is not known.
@@ -189,8 +194,8 @@ impl Judged {
             } else {
                 "no difference found; not attributable"
             };
-            let may_be_shown = !differs && change.basis == Basis::Sessions;
-            if !(may_be_shown && -rule.margin < t_lo && t_hi < rule.margin) {
+            let may_be_shown = !differs && matches!(change.basis, Basis::Sessions | Basis::Blocks);
+            if !(may_be_shown && is_equal) {
                 self.reason = Some(format!("{found}: {why}"));
                 return;
             }
@@ -199,11 +204,13 @@ impl Judged {
             let is_worse = value > 0.0;
             self.verdict = if is_worse { Verdict::Regressed } else { Verdict::Improved };
             self.confirmed = if is_worse { lo > rule.margin } else { hi < -rule.margin };
-        } else if -rule.margin < t_lo && t_hi < rule.margin {
+        } else if is_equal {
             self.verdict = Verdict::Unchanged;
-            if excludes_zero {
-                self.reason = Some("real, and below the margin".to_owned());
-            }
+            self.reason = match (change.basis, excludes_zero) {
+                (Basis::Blocks, _) => Some(OF_TWO_SESSIONS.to_owned()),
+                (_, true) => Some("real, and below the margin".to_owned()),
+                (_, false) => None,
+            };
         }
     }
 }
@@ -308,9 +315,15 @@ mod tests {
         assert_eq!(found.verdict, Verdict::Inconclusive);
         let reason = found.reason.unwrap();
         assert!(reason.starts_with("the sessions differ; not attributable"), "{reason}");
-        // Nor is it shown to be unchanged.
-        let equal = Change { effect: change(0.0, 0.001).effect, ..single };
-        assert_eq!(judged(&equal, -1.0).verdict, Verdict::Inconclusive);
+        // Two sessions that agree within the margin are equal, which says nothing about others.
+        let equal = judged(&Change { effect: change(0.0, 0.001).effect, ..single }, -1.0);
+        assert_eq!(equal.verdict, Verdict::Unchanged);
+        assert_eq!(equal.reason.as_deref(), Some(OF_TWO_SESSIONS));
+        let wide = Change { effect: change(0.0, 0.1).effect, ..single };
+        assert_eq!(judged(&wide, -1.0).verdict, Verdict::Inconclusive);
+        // One against a few is not: a prediction from few sessions is wide for a reason.
+        let few = Change { basis: Basis::Prediction, effect: change(0.0, 0.001).effect, ..single };
+        assert_eq!(judged(&few, -1.0).verdict, Verdict::Inconclusive);
     }
 
     #[test]

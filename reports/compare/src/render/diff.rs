@@ -362,7 +362,11 @@ fn shown(row: &DiffRow) -> [String; 2] {
     }
     let of = |value: fn(&Figures) -> f64| {
         let figures = row.figures.as_ref();
-        figures.map_or_else(|| "-".to_owned(), |f| figure(row.key.metric, value(f)))
+        let most = if row.bounds { "<" } else { "" };
+        figures.map_or_else(
+            || "-".to_owned(),
+            |f| format!("{most}{}", figure(row.key.metric, value(f))),
+        )
     };
     [of(|f| f.before), of(|f| f.after)]
 }

@@ -57,7 +57,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
             counted(repetition.pairs as usize, "row")
         )
     });
-    lines.push(format!("{}.  exit {}", conclusion(&report.counts), report.exit));
+    lines.push(format!("{}.  exit {}", conclusion(report), report.exit));
     lines
 }
 
@@ -109,9 +109,12 @@ fn detectable(report: &Report) -> Option<String> {
     ))
 }
 
-fn conclusion(counts: &Counts) -> String {
+fn conclusion(report: &Report) -> String {
+    let counts = &report.counts;
+    let is_of_single = [&report.before, &report.after].iter().all(|side| side.len() == 1);
     match (counts.regressed, counts.inconclusive + counts.lost) {
         (0, 0) if counts.unchanged + counts.improved == 0 => "nothing to compare".to_owned(),
+        (0, 0) if is_of_single => "no regression between these two sessions".to_owned(),
         (0, 0) => "no regression".to_owned(),
         (0, 1) => "no regression shown, 1 row is open".to_owned(),
         (0, open) => format!("no regression shown, {open} rows are open"),

@@ -115,3 +115,59 @@ fn an_odd_session_of_one_mechanism_leaves_the_rows_of_others_as_they_are() {
     let clean = rows(compared(&before, &after));
     assert_eq!(rows(compared(&odd(before, 5, 0.05), &after)), clean);
 }
+
+/// One night against ten, and drivers without a change.
+#[test]
+fn a_night_finds_a_loss_and_equal_drivers_are_shown_to_be_equal() {
+    let mut rng = ScheduleRng::new(5);
+    let one = World { sessions: 1, ..QUIET };
+    let mut found = 0;
+    for _ in 0..60 {
+        let history = with_repeats(World { sessions: 10, ..QUIET }, "a", &mut rng);
+        let tonight = with_repeats(World { worse: 0.0513, ..one }, "b", &mut rng);
+        let report = compared(&odd_repeat(history, 0, 0.012), &tonight);
+        found += u32::from(row(&report, 0, Metric::Retention).verdict == Verdict::Regressed);
+    }
+    assert!(found >= 57, "{found} of 60");
+    let three = World { sessions: 3, ..QUIET };
+    let (mut equal, mut changed, mut rows) = (0, 0, 0);
+    for _ in 0..200 {
+        let before = with_repeats(three, "a", &mut rng);
+        let report = compared(&before, &with_repeats(three, "b", &mut rng));
+        let primary = report.rows.iter().filter(|row| row.primary);
+        for verdict in primary.map(|row| row.verdict) {
+            rows += 1;
+            equal += u32::from(verdict == Verdict::Unchanged);
+            changed += u32::from(matches!(verdict, Verdict::Regressed | Verdict::Improved));
+        }
+    }
+    assert!(equal * 10 >= rows * 9, "{equal} of {rows} rows are shown to be equal");
+    assert!(changed * 100 <= rows, "{changed} of {rows} rows have a false verdict");
+}
+
+/// Sessions that spread by what their repeated cells show: the 90 % interval of a row holds the
+/// truth as often as it says.
+#[test]
+fn the_interval_of_a_row_holds_the_truth_as_often_as_it_says() {
+    let mut rng = ScheduleRng::new(6);
+    let world = World { sessions: 4, mechanisms: 1, sd: 0.005, worse: 0.0 };
+    let spread = |mut side: Vec<Session>, rng: &mut ScheduleRng| {
+        for session in &mut side {
+            let offset = 0.005 * normal(rng);
+            session.repeats.values_mut().flatten().for_each(|log| *log += offset);
+        }
+        side
+    };
+    let (mut holds, of) = (0_u32, 1000);
+    for _ in 0..of {
+        let sides = ["a", "b"].map(|name| {
+            let side = with_repeats(world, name, &mut rng);
+            spread(side, &mut rng)
+        });
+        let report = compared(&sides[0], &sides[1]);
+        let found = row(&report, 0, Metric::Retention).figures.clone().unwrap();
+        holds += u32::from(found.equivalence_lo <= 0.0 && 0.0 <= found.equivalence_hi);
+    }
+    // Welch's approximation with four sessions a side, and the wider of two intervals.
+    assert!((900..=950).contains(&holds), "{holds} of {of}");
+}
