@@ -33,7 +33,9 @@ enum File {
 }
 
 /// Reads the calibration in a record's folder, a `record.json`, or a file of its own, and checks
-/// that it belongs to this device and has everything that the plan needs.
+/// that it belongs to this device and has everything that the plan needs. With it a note where the
+/// driver reports other clocks or widths than when it was made: the work of its requests stays the
+/// same, and so may a comparison of two drivers.
 ///
 /// # Errors
 /// When it cannot be read, was changed by hand, belongs to another device, or lacks a workload.
@@ -41,7 +43,7 @@ pub fn read(
     path: &Path,
     plan: &Plan,
     session: &DeviceSession,
-) -> Result<Calibration, ExpectedError> {
+) -> Result<(Calibration, Option<String>), ExpectedError> {
     let file = if path.is_dir() { path.join("record.json") } else { path.to_path_buf() };
     let wrong = |problem: String| ExpectedError::Usage {
         problem: format!("calibration {}: {problem}", file.display()),
@@ -61,9 +63,12 @@ pub fn read(
     let of_record = device.map(|device| identity::binding(&device, BTreeMap::new()));
     let here = identity::binding(session.identity(), session.nvml().peaks());
     let bound = calibration.binding.as_ref().or(of_record.as_ref());
-    if let Some(problem) = bound.and_then(|bound| mismatch(bound, &here)) {
+    if let Some(problem) = bound.and_then(|bound| other_device(bound, &here)) {
         return Err(wrong(problem));
     }
+    let note = bound
+        .and_then(|bound| other_peak(bound, &here))
+        .map(|differs| format!("calibration {}: {differs}; it is carried over", file.display()));
     let needed =
         plan.cells.iter().flat_map(|cell| &cell.tenants).filter_map(|t| t.workload.as_ref());
     for name in needed {
@@ -71,24 +76,32 @@ pub fn read(
             return Err(wrong(format!("it has no workload {name}, which the plan needs")));
         }
     }
-    Ok(calibration)
+    Ok((calibration, note))
 }
 
-/// Why a calibration of one device is not one of the other: another device, or the same with other
-/// clocks or widths.
+/// Why a kept calibration of one device is not one of the other: another device, or the same with
+/// other clocks or widths.
 pub(super) fn mismatch(made_on: &CalibrationBinding, here: &CalibrationBinding) -> Option<String> {
-    let device =
-        |of: &CalibrationBinding| format!("{} ({}, {})", of.name, of.kind.as_str(), of.uuid);
-    if device(made_on) != device(here) {
-        let (made_on, here) = (device(made_on), device(here));
-        return Some(format!("it belongs to {made_on}, and this device is {here}"));
-    }
+    other_device(made_on, here).or_else(|| other_peak(made_on, here))
+}
+
+fn device_name(of: &CalibrationBinding) -> String {
+    format!("{} ({}, {})", of.name, of.kind.as_str(), of.uuid)
+}
+
+fn other_device(made_on: &CalibrationBinding, here: &CalibrationBinding) -> Option<String> {
+    let (made_on, here) = (device_name(made_on), device_name(here));
+    (made_on != here).then(|| format!("it belongs to {made_on}, and this device is {here}"))
+}
+
+/// The first peak that is another one now, by the clocks and widths that the driver reports.
+fn other_peak(made_on: &CalibrationBinding, here: &CalibrationBinding) -> Option<String> {
     let mut peaks = made_on.peaks.iter();
     let (name, was, is) = peaks.find_map(|(name, was)| {
         let is = here.peaks.get(name)?;
         (is != was).then_some((name, was, is))
     })?;
-    let device = device(here);
+    let device = device_name(here);
     Some(format!("it belongs to {device} with {name} {was:e}, which now has {is:e}"))
 }
 

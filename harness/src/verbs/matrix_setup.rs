@@ -74,9 +74,10 @@ pub fn matrix_setup(
     let mut plan = host.plan(&profile)?;
     let is_virtual = session.clock().is_virtual();
     after_cells::add(&mut plan, &profile, &request.after_cells, is_virtual)?;
-    let calibration = request.calibration.as_deref();
-    let calibration =
-        calibration.map(|path| calibration::read(path, &plan, session)).transpose()?;
+    let named = request.calibration.as_deref();
+    let named = named.map(|path| calibration::read(path, &plan, session)).transpose()?;
+    let (calibration, note) = named.unzip();
+    host.notes.extend(note.flatten());
     let file = KeptCalibrations::of(session, &plan, &host.facts)?;
     // A named calibration is neither mixed with kept ones nor kept.
     let file = file.filter(|_| calibration.is_none());

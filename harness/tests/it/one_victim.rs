@@ -205,6 +205,15 @@ fn a_calibration_is_reused_on_its_own_device_only() -> TestResult {
     one.write("real.json", &serde_json::to_string(&real)?)?;
     refused("real.json", &["(real, ", "(virtual, "])?;
 
+    // Another driver may report another width of the same GPU: the run says so and goes on.
+    let mut wider = made.calibration.clone();
+    let bound = wider.binding.as_mut().ok_or("a binding")?;
+    *bound.peaks.get_mut("memory_bytes_per_s").ok_or("a peak")? *= 2.0;
+    one.write("wider.json", &serde_json::to_string(&wider)?)?;
+    let done = reuse("of-wider", "wider.json")?.ended_with(0)?;
+    assert!(done.text().contains("memory_bytes_per_s"), "{}", done.text());
+    assert!(done.text().contains("; it is carried over"), "{}", done.text());
+
     // A calibration of an old record has no binding, and the run says so.
     let mut old = made.calibration;
     (old.basis, old.binding) = (None, None);

@@ -49,7 +49,8 @@ pub const FACTS: &[Fact] = &[
     fact("tenants", Class::Refuse),
     fact("product", Class::Refuse),
     fact("pci-id", Class::Refuse),
-    fact("memory", Class::Refuse),
+    // A driver keeps another part of the memory for itself.
+    Fact { with: Some("driver"), ..fact("memory", Class::Refuse) },
     fact("ecc", Class::Refuse),
     fact("mig-mode", Class::Refuse),
     fact("driver", Class::Refuse),
@@ -255,6 +256,11 @@ mod tests {
                 &[("driver", "2"), ("cuda", "13")],
                 &["driver"],
                 &[("driver", Varied), ("cuda", Varied)],
+            ),
+            (
+                &[("driver", "2"), ("memory", "81554 MiB")],
+                &["driver"],
+                &[("memory", Varied), ("driver", Varied)],
             ),
             (&[("cuda", "13")], &["kernel"], &[("cuda", Refused)]),
             (&[("uuid", "b")], &[], &[("uuid", Confounds)]),
