@@ -28,7 +28,12 @@ pub const EXIT_CODES: &[ExitCode] = JUDGING;
 /// BEFORE... --to AFTER..., or BEFORE... -- AFTER... A change is attributed to what
 /// --vary names from 3 sessions a side on; every other fact that decides figures must be equal.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(EXIT_CODES))]
+#[command(
+    after_long_help = exit_codes_help(EXIT_CODES),
+    override_usage = "gpubench diff [OPTIONS] BEFORE AFTER\n       \
+                      gpubench diff [OPTIONS] BEFORE... --to AFTER...\n       \
+                      gpubench diff [OPTIONS] --against-history DIR AFTER",
+)]
 pub struct Args {
     /// Records of the side before, and one of the side after where --to names none
     #[arg(required_unless_present = "against_history", value_name = "BEFORE")]

@@ -2,6 +2,7 @@
 
 use gpubench_record::counted;
 
+use crate::diff::change::Basis;
 use crate::diff::{Counts, DiffRow, Report};
 
 /// One sentence each.
@@ -43,8 +44,13 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     lines.extend(of_bounds(report));
     lines.extend(detectable(report));
     lines.push(format!(
-        "intervals: {:.1} % for each primary row, 95 % for all of them together; 95 % for others",
-        100.0 * report.family.coverage
+        "intervals: {:.1} % for each primary row, 95 % for all of them together; 95 % for others{}",
+        100.0 * report.family.coverage,
+        if is_within_sessions(report) {
+            "; within these two sessions, without the unknown spread between sessions"
+        } else {
+            ""
+        }
     ));
     let repetition = &report.repetition;
     lines.push(if repetition.pairs == 0 {
@@ -59,6 +65,13 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     });
     lines.push(format!("{}.  exit {}", conclusion(report), report.exit));
     lines
+}
+
+/// Whether no interval holds a spread between sessions.
+fn is_within_sessions(report: &Report) -> bool {
+    let mut figures = report.rows.iter().filter_map(|row| row.figures.as_ref()).peekable();
+    let has_any = figures.peek().is_some();
+    has_any && figures.all(|figures| matches!(figures.basis, Basis::Blocks | Basis::Trials))
 }
 
 /// Doses that only one side measured: each run of a rotation has those of other pairs.
