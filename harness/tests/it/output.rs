@@ -14,7 +14,7 @@ fn records() -> Result<Vec<PathBuf>, Error> {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
     let entries: Result<Vec<_>, _> = std::fs::read_dir(examples)?.collect();
     let folders = entries?.into_iter().map(|entry| entry.path());
-    Ok(folders.filter(|path| path.is_dir()).collect())
+    Ok(folders.filter(|path| path.join("record.json").is_file()).collect())
 }
 
 fn printed(arguments: &[&str], record: &Path) -> Result<String, Error> {

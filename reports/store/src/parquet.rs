@@ -15,6 +15,7 @@ use polars_core::prelude::{
     Column, DataFrame, DataType, IntoColumn, NamedFrom, PlSmallStr, PolarsError, PolarsResult,
     Schema, Series,
 };
+use polars_io::parquet::read::FileMetadata;
 use polars_io::prelude::{
     BatchedWriter, FileMetadataRef, KeyValueMetadata, ParquetCompression, ParquetReader,
     ParquetWriter, SerReader, StatisticsOptions,
@@ -307,6 +308,29 @@ fn row_groups(path: &Path, table: &Table) -> Result<Vec<RowGroup>, StoreError> {
     found.map_err(StoreError::io("read", path))
 }
 
+/// Checks every page header of a whole file, because the decoder allocates what they count and a
+/// failed allocation ends the process. Only the checksum confirms them, and a file may have none.
+pub(super) fn check_pages(path: &Path, metadata: &FileMetadata) -> Result<(), StoreError> {
+    let damaged = |reason: String| StoreError::Parquet { path: path.to_path_buf(), reason };
+    let opened = files::open_regular(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+    let (bytes, file) = opened.map_err(StoreError::io("read", path))?;
+    let mut pages = Pages { file: BufReader::new(file), bytes };
+    for (at, group) in metadata.row_groups.iter().enumerate() {
+        for column in group.parquet_columns() {
+            let place = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+            let values = pages.values(place, column.compressed_size());
+            if values != i64::try_from(group.num_rows()).ok() {
+                let name = column.descriptor().path_in_schema.join(".");
+                return Err(damaged(format!(
+                    "the pages of column {name} in row group {at} do not hold its {} rows",
+                    group.num_rows()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The pages of a file, front to back.
 struct Pages {
     file: BufReader<File>,
@@ -344,7 +368,7 @@ impl Pages {
         let (mut end, mut values) = (at, 0);
         loop {
             let (header, next) = self.page(end)?;
-            values += header.data_page_header.map_or(0, |page| i64::from(page.num_values));
+            values += i64::from(data_values(&header));
             end = next;
             if let Some((found, behind)) = self.column_metadata(end) {
                 let length = i64::try_from(end - at).ok()?;
@@ -368,6 +392,20 @@ impl Pages {
         Some((found, self.file.stream_position().ok()?))
     }
 
+    /// The values of the data pages in a column chunk of this place and length; `None` where its
+    /// pages are not exactly that long, or a header is not sound.
+    fn values(&mut self, place: i64, length: i64) -> Option<i64> {
+        let mut at = u64::try_from(place).ok()?;
+        let end = at.checked_add(u64::try_from(length).ok()?)?;
+        let mut values = 0;
+        while at < end {
+            let (header, next) = self.page(at)?;
+            values += i64::from(data_values(&header));
+            at = next;
+        }
+        (at == end).then_some(values)
+    }
+
     /// The header of the page at `at` and the place behind the page, if that is in the file.
     fn page(&mut self, at: u64) -> Option<(PageHeader, u64)> {
         self.file.seek(SeekFrom::Start(at)).ok()?;
@@ -376,7 +414,19 @@ impl Pages {
         let sizes = [header.uncompressed_page_size, header.compressed_page_size];
         let body = u64::try_from(header.compressed_page_size).ok()?;
         let end = self.file.stream_position().ok()? + body;
-        let is_sound = sizes.iter().all(|size| (0..=PAGE_BYTES_MAX).contains(size));
+        let of_dictionary =
+            header.dictionary_page_header.as_ref().map_or(0, |page| page.num_values);
+        let is_sound = sizes.iter().all(|size| (0..=PAGE_BYTES_MAX).contains(size))
+            && [data_values(&header), of_dictionary]
+                .iter()
+                .all(|n| (0..=PAGE_BYTES_MAX).contains(n));
         (is_sound && end <= self.bytes).then_some((header, end))
     }
+}
+
+/// The values of a data page of either version; 0 for another page.
+fn data_values(header: &PageHeader) -> i32 {
+    let first = header.data_page_header.as_ref().map(|page| page.num_values);
+    let second = header.data_page_header_v2.as_ref().map(|page| page.num_values);
+    first.or(second).unwrap_or(0)
 }

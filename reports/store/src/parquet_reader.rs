@@ -48,7 +48,9 @@ impl Reader {
             parquet::metadata(path, table)?
         } else {
             verify(path)?;
-            guarded(path, |file| Ok(ParquetReader::new(file).get_metadata()?.clone()))?
+            let found = guarded(path, |file| Ok(ParquetReader::new(file).get_metadata()?.clone()))?;
+            parquet::check_pages(path, &found)?;
+            found
         };
         let mut chunks = Vec::new();
         let mut start = 0;

@@ -194,14 +194,13 @@ impl<'a> Evidence<'a> {
             return [None, None];
         };
         [0, 1].map(|side| {
-            let own = repeats.iter().filter(|one| one.side == side);
-            let farthest = own
-                .clone()
-                .filter(|_| own.clone().count() > SESSIONS_MIN)
-                .filter(|one| one.value.abs() > ODD_MARGINS * margin)
-                .filter(|one| far(one) > ODD_DEVIATIONS * deviation)
-                .max_by(|one, two| far(one).total_cmp(&far(two)))?;
-            Some((farthest.session, farthest.value.exp_m1()))
+            let own: Vec<&Repeat<'_>> = repeats.iter().filter(|one| one.side == side).collect();
+            let is_odd = |one: &Repeat<'_>| {
+                one.value.abs() > ODD_MARGINS * margin && far(one) > ODD_DEVIATIONS * deviation
+            };
+            let farthest = own.iter().max_by(|one, two| far(one).total_cmp(&far(two)))?;
+            let is_left_out = own.len() > SESSIONS_MIN && is_odd(farthest);
+            is_left_out.then(|| (farthest.session, farthest.value.exp_m1()))
         })
     }
 

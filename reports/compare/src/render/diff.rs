@@ -255,8 +255,8 @@ fn notices(report: &Report) -> Vec<String> {
     }));
     notices.extend(report.repetition.widened.iter().map(|one| {
         format!(
-            "the repeated cell of {} differs from itself in {}: its rows are taken to spread by at \
-             least {:.1} % between sessions",
+            "the repeated cell of {} differs from itself in {}: {:.1} % within a session widen \
+             the rows of this cell that show less between sessions",
             one.cell,
             one.sessions.join(", "),
             100.0 * one.sd

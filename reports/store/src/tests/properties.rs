@@ -29,6 +29,32 @@ fn a_damaged_parquet_file_without_a_checksum_is_an_error() {
     }
 }
 
+/// The decoder allocates what page headers count, and a failed allocation ends the process: numbers
+/// of any size anywhere in the first pages give rows or an error.
+#[test]
+fn a_page_header_that_counts_what_is_not_there_is_an_error() {
+    let dir = crashed_run();
+    finish(dir.path()).unwrap();
+    std::fs::remove_file(dir.path().join(CHECKSUMS_FILE)).unwrap();
+    let path = dir.path().join(SAMPLES_FILE);
+    let whole = std::fs::read(&path).unwrap();
+    let mut refused = 0;
+    for at in 4..400 {
+        // Of thrift: the most negative and large numbers, in place of what is there.
+        for number in [&[0xff; 4][..], &[0xfe, 0xff, 0xff, 0xff, 0x0f], &[0xff; 1], &[0x80, 0x10]] {
+            let mut bytes = whole.clone();
+            bytes[at..at + number.len()].copy_from_slice(number);
+            std::fs::write(&path, bytes).unwrap();
+            let read = SampleFile::open(&path).and_then(|file| file.load("b00-c000", "victim"));
+            if let Err(error) = read {
+                assert_eq!(error.to_string().lines().count(), 1, "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 400, "{refused} files");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
