@@ -261,6 +261,7 @@ pub fn device_check(profile: &Profile) -> Plan {
         telemetry_period_ns: TELEMETRY_PERIOD_NS,
         axes: Vec::new(),
         blocks: 1,
+        looks: 1,
         durations: DURATIONS,
         thresholds: profile.thresholds.clone(),
         margins: None,

@@ -82,6 +82,7 @@ pub fn plan(
         telemetry_period_ns: profile.telemetry_period.ns,
         axes: requested_axes(profile),
         blocks,
+        looks: if profile.decides && profile.blocks.top_up { 2 } else { 1 },
         durations,
         thresholds: profile.thresholds.clone(),
         margins: Some(profile.margins),

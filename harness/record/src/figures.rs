@@ -205,7 +205,7 @@ pub struct Parts {
 /// What the ends of a figure are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema)]
 pub enum Ends {
-    /// Those of the 95 % interval; `lo` and `hi` in JSON.
+    /// Those of the interval, 95 % unless the plan has several looks; `lo` and `hi` in JSON.
     #[default]
     Interval,
     /// Minimum and maximum of `n` values, which bound no further value; `range` in JSON.

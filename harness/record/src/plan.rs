@@ -63,6 +63,10 @@ pub struct Plan {
     pub axes: Vec<String>,
     /// Blocks; the unit of inference.
     pub blocks: u32,
+    /// Looks at which a row can be decided: two where blocks may be added after the planned ones.
+    /// The intervals of the matrix have a confidence of `1 - 0.05 / looks`.
+    #[serde(default = "one_look", skip_serializing_if = "is_one_look")]
+    pub looks: u32,
     /// Length of the phases of every cell; some have no open loop ([`Cell::closed_only`]).
     pub durations: Durations,
     /// The conventions that turn figures into levels and words.
@@ -165,6 +169,15 @@ impl Plan {
         };
         durations
     }
+}
+
+/// In older records, whose rows had 95 % intervals at each of two looks.
+const fn one_look() -> u32 {
+    1
+}
+
+fn is_one_look(looks: &u32) -> bool {
+    *looks == one_look()
 }
 
 /// The sub-axis that jitter is read from by default.

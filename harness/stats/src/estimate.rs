@@ -209,6 +209,12 @@ pub struct Confidence {
     alpha: f64,
 }
 
+impl Default for Confidence {
+    fn default() -> Self {
+        Self::P95
+    }
+}
+
 impl Confidence {
     /// Two-sided 95 %: the confidence of every level.
     pub const P95: Self = Self { alpha: 0.05 };
@@ -234,6 +240,12 @@ impl Confidence {
             return Err(NoEstimate::TooFew { what: "rows of a family", have: 0, need: 1 });
         }
         Self::from_alpha(family_alpha / f64::from(rows))
+    }
+
+    /// The confidence of each of so many looks at one row, of which the last may decide (Bonferroni).
+    #[must_use]
+    pub fn of_looks(looks: u32) -> Self {
+        Self { alpha: Self::P95.alpha / f64::from(looks.max(1)) }
     }
 
     /// The error probability.
@@ -298,6 +310,8 @@ mod tests {
         assert!((each.alpha() - 0.002).abs() < 1e-18);
         assert!((each.coverage() - 0.998).abs() < 1e-15);
         assert!(Confidence::simultaneous(0.05, 0).is_err());
+        assert_eq!(Confidence::of_looks(1), Confidence::P95);
+        assert_eq!(Confidence::of_looks(2).alpha(), 0.025);
     }
 
     #[test]

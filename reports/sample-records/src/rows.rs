@@ -287,6 +287,7 @@ pub fn plan(decides: bool, blocks: u32) -> Plan {
         user_victim: None,
         axes: ["compute", "bandwidth", "jitter", "fault"].map(str::to_owned).into(),
         blocks,
+        looks: 1,
         durations: Durations { warmup_ns: 1, closed_ns: 2, open_ns: 3, gap_ns: 0, sparse_ns: 0 },
         thresholds: Thresholds::default(),
         margins: None,

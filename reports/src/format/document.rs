@@ -2,11 +2,11 @@
 //!
 //! Formats differ in how they draw a document, not in its content.
 
-use super::figures::MISSING_TEXT;
+use super::figures::{MISSING_TEXT, confidence};
 use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, results, tables};
 use crate::matrix::Selection;
 use gpubench_record::calibration::ObservationCost;
-use gpubench_record::{Axis, DeviceKind, Provenance, RunRecord};
+use gpubench_record::{Axis, DeviceKind, Plan, Provenance, RunRecord};
 use gpubench_show::{Block, Notes, Page, Table, clean};
 use std::borrow::Cow;
 
@@ -212,6 +212,18 @@ fn bound_calibration(record: &RunRecord) -> String {
     format!("{hash}, without a binding to its device, as before format 2.2")
 }
 
+/// The confidence of the intervals, and why where it is not that of one look.
+fn intervals(plan: &Plan) -> String {
+    match plan.looks {
+        0 | 1 => "95 %".to_owned(),
+        looks => format!(
+            "{} over blocks, because rows may get blocks after a first look and each of {looks} \
+             looks has its part of the error; 95 % of proportions",
+            confidence(plan)
+        ),
+    }
+}
+
 fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, String)> {
     let device = &record.device;
     let kind = device.kind.as_str();
@@ -235,9 +247,11 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
         ("calibration", bound_calibration(record)),
         (
             "intervals",
-            "95 %; n counts blocks, or trials for proportions; a range is from minimum to \
-             maximum"
-                .to_owned(),
+            format!(
+                "{}; n counts blocks, or trials for proportions; a range is from minimum to \
+                 maximum",
+                intervals(plan)
+            ),
         ),
         ("scoring", record.scoring.clone()),
         (

@@ -1,6 +1,6 @@
 //! Figures as text: value, interval and unit, and `-` for a missing figure.
 
-use gpubench_record::{Ends, Estimate, OutcomeKind};
+use gpubench_record::{Ends, Estimate, OutcomeKind, Plan};
 pub(super) use gpubench_show::MISSING_TEXT;
 use gpubench_show::{Cell, Paint};
 
@@ -30,6 +30,11 @@ pub(super) fn outcome(kind: OutcomeKind, notes: Vec<usize>) -> Cell {
         OutcomeKind::Inconclusive => Paint::Weak,
     };
     Cell::text(kind.as_str()).painted(paint, kind.as_str()).with_notes(notes)
+}
+
+/// The confidence of every interval over blocks. Two looks share the error of one.
+pub(super) fn confidence(plan: &Plan) -> String {
+    format!("{} %", 100.0 - 5.0 / f64::from(plan.looks.max(1)))
 }
 
 /// The value, to three decimals or three digits, whichever is more precise.

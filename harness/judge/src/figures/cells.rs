@@ -6,6 +6,8 @@ use gpubench_record::{
     Cell, CellResult, Condition, Dose, LostKind, OutcomeKind, Plan, PlannedPair, SubAxis,
 };
 
+use gpubench_stats::Confidence;
+
 use super::rates::LeftOut;
 
 /// The planned cells of a run with their results.
@@ -87,6 +89,11 @@ impl<'a> Cells<'a> {
     /// Which cells count.
     pub const fn reading(&self) -> Reading {
         self.reading
+    }
+
+    /// Of every interval over blocks.
+    pub fn confidence(&self) -> Confidence {
+        Confidence::of_looks(self.plan.looks)
     }
 
     /// Blocks that every row was planned to have; those after them belong to single rows.

@@ -61,6 +61,7 @@ pub fn logs(alone: &Alone<'_>, quantile: Quantile) -> Logs {
             down: late / counted.len().max(1) as f64,
             ..Systematic::default()
         },
+        confidence: alone.confidence,
     }
 }
 
@@ -76,7 +77,7 @@ pub enum Latency {
     TailOverMedian,
 }
 
-/// The figure with its 95 % interval and what lateness can have done to it; `None` without a block.
+/// The figure with its interval and what lateness can have done to it; `None` without a block.
 pub fn estimate(
     cells: &Cells<'_>,
     contended: &Key,
@@ -99,20 +100,24 @@ pub fn estimate(
             Some([value, Quantile::P99.late(cell), Quantile::Median.late(cell)])
         }),
     };
-    (!blocks.is_empty()).then(|| interval(&blocks, latency))
+    (!blocks.is_empty()).then(|| interval(&blocks, latency, cells.confidence()))
 }
 
 /// The interval of blocks that each have a value, and by how much it may be lower and higher.
-fn interval(blocks: &[[f64; 3]], latency: Latency) -> Result<Estimate, NoEstimate> {
+fn interval(
+    blocks: &[[f64; 3]],
+    latency: Latency,
+    confidence: Confidence,
+) -> Result<Estimate, NoEstimate> {
     let mean = |at: usize| blocks.iter().map(|block| block[at]).sum::<f64>() / blocks.len() as f64;
     let (down, up) = (mean(1), mean(2));
     let values = || blocks.iter().map(|[value, ..]| *value);
     let (found, lo, hi) = if latency == Latency::P99 {
-        let mean = Effect::of_mean(&values().collect::<Vec<f64>>())?.interval(Confidence::P95)?;
+        let mean = Effect::of_mean(&values().collect::<Vec<f64>>())?.interval(confidence)?;
         (printed(mean, "ns"), mean.lo - down, mean.hi + up)
     } else {
         let logs = values().map(f64::ln).collect();
-        let ratio = LogRatio::from_logs(logs)?.interval(Confidence::P95)?;
+        let ratio = LogRatio::from_logs(logs)?.interval(confidence)?;
         (printed(ratio, "ratio"), ratio.lo * (-down).exp(), ratio.hi * up.exp())
     };
     let is_late = down > 0.0 || up > 0.0;
@@ -212,12 +217,18 @@ pub struct Tail {
     pub blocks: Vec<u32>,
     pub values: Vec<f64>,
     ends: Vec<Ends>,
+    confidence: Confidence,
 }
 
 impl Tail {
     /// Of the blocks with so many requests or more in both cells.
     pub fn of(pairs: &Pairs<'_>, requests_min: u64) -> Self {
-        let mut tail = Self { blocks: Vec::new(), values: Vec::new(), ends: Vec::new() };
+        let mut tail = Self {
+            blocks: Vec::new(),
+            values: Vec::new(),
+            ends: Vec::new(),
+            confidence: pairs.confidence,
+        };
         for (block, top, native) in &pairs.measured {
             if let Some(value) = beyond(top, native, native, requests_min) {
                 tail.blocks.push(*block);
@@ -228,9 +239,10 @@ impl Tail {
         tail
     }
 
-    /// The mean with its 95 % interval, and what lateness may have changed.
+    /// The mean with its interval, and what lateness may have changed.
     pub fn estimate(&self) -> Result<Estimate, NoEstimate> {
-        let jitter = mean(&self.values)?;
+        let jitter = Effect::of_mean(&self.values)?.interval(self.confidence)?;
+        let jitter = printed(jitter, UNIT);
         let (down, up) = self.bounds();
         let (lo, hi) = (jitter.lo - down, jitter.hi + up);
         let known = self.ends.iter().all(|ends| ends.known);
@@ -246,10 +258,6 @@ impl Tail {
         };
         (mean(|value, ends| value - ends.lo), mean(|value, ends| ends.hi - value))
     }
-}
-
-fn mean(values: &[f64]) -> Result<Estimate, NoEstimate> {
-    Ok(printed(Effect::of_mean(values)?.interval(Confidence::P95)?, UNIT))
 }
 
 /// `[(q99 - q50)_cell - (q99 - q50)_reference] / q50_native`; `None` where a cell has too few

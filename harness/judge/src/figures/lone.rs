@@ -46,6 +46,8 @@ pub struct Lone {
     pub sparse_ns: u64,
     /// Blocks of both conditions.
     pub planned: usize,
+    /// Of the interval.
+    pub confidence: Confidence,
 }
 
 /// The cells of the pair, C and N; `None` where either was not planned. Where the requests are
@@ -65,7 +67,8 @@ fn is_sparse(cell: &CellResult) -> bool {
 impl Lone {
     /// Of these blocks, numerator C and denominator N.
     pub fn of(pairs: &Pairs<'_>) -> Self {
-        let mut found = Self { planned: pairs.measured.len(), ..Self::default() };
+        let mut found =
+            Self { planned: pairs.measured.len(), confidence: pairs.confidence, ..Self::default() };
         let (mut contended, mut native) = (Stream::default(), Stream::default());
         for (block, top, bottom) in &pairs.measured {
             found.sparse_ns += top.cell.sparse.map_or(0, |sparse: Sparse| sparse.length_ns);
@@ -91,12 +94,12 @@ impl Lone {
         found
     }
 
-    /// The mean over groups with its 95 % interval.
+    /// The mean over groups with its interval.
     ///
     /// # Errors
     /// Below two groups.
     pub fn estimate(&self) -> Result<Estimate, NoEstimate> {
-        Ok(printed(Effect::of_mean(&self.values)?.interval(Confidence::P95)?, UNIT))
+        Ok(printed(Effect::of_mean(&self.values)?.interval(self.confidence)?, UNIT))
     }
 
     /// Blocks that an interval takes at the requests of these; `None` without any request.

@@ -46,17 +46,19 @@ pub struct Logs {
     pub logs: Vec<f64>,
     /// The part of the interval that no number of blocks narrows.
     pub systematic: Systematic,
+    pub confidence: Confidence,
 }
 
 impl Logs {
     /// The logarithms of `P_top / P_bottom`, with P the closed-loop rate, of each block.
     pub fn of_rates(pairs: &Pairs<'_>) -> Self {
-        Self::of_cells(pairs.measured.iter().copied())
+        Self::of_cells(pairs.measured.iter().copied(), pairs.confidence)
     }
 
     /// The same of these blocks, each with both of its cells.
     pub fn of_cells<'a>(
         blocks: impl Iterator<Item = (u32, &'a CellResult, &'a CellResult)>,
+        confidence: Confidence,
     ) -> Self {
         let counted: Vec<_> = blocks
             .filter_map(|(block, top, bottom)| {
@@ -69,6 +71,7 @@ impl Logs {
             blocks: numbers,
             logs: blocks.iter().map(|one| one.log).collect(),
             systematic: Systematic::of(&blocks),
+            confidence,
         }
     }
 
@@ -81,6 +84,7 @@ impl Logs {
             blocks: counted.iter().map(|(block, ..)| *block).collect(),
             logs: counted.iter().map(|(.., log)| *log).collect(),
             systematic: Systematic::of_rates(counted.iter().map(|(_, cell, _)| *cell)),
+            confidence: alone.confidence,
         }
     }
 
@@ -94,7 +98,7 @@ impl Logs {
             log.is_finite().then_some((*block, log))
         });
         let (blocks, logs) = counted.unzip();
-        Self { blocks, logs, systematic: Systematic::default() }
+        Self { blocks, logs, systematic: Systematic::default(), confidence: pairs.confidence }
     }
 
     pub fn mean(&self) -> Option<f64> {
@@ -110,10 +114,10 @@ impl Logs {
         both.unzip()
     }
 
-    /// The ratio with its 95 % interval, and what disturbances add to it. Where the victim starved
+    /// The ratio with its interval, and what disturbances add to it. Where the victim starved
     /// in most blocks, an upper bound.
     pub fn ratio(&self) -> Result<Estimate, NoEstimate> {
-        let ratio = LogRatio::from_logs(self.logs.clone())?.interval(Confidence::P95)?;
+        let ratio = LogRatio::from_logs(self.logs.clone())?.interval(self.confidence)?;
         let ratio = self.systematic.widen(printed(ratio, "ratio"));
         Ok(if self.is_bound() { at_most(ratio) } else { ratio })
     }
@@ -140,6 +144,8 @@ pub struct Pairs<'a> {
     pub left_out: BTreeMap<u32, LeftOut>,
     /// Whether a cell that is left out failed, rather than being inconclusive.
     pub any_failed: bool,
+    /// Of the intervals over these blocks.
+    pub confidence: Confidence,
 }
 
 impl Pairs<'_> {
@@ -155,6 +161,8 @@ impl Pairs<'_> {
 pub struct Alone<'a> {
     /// By block: its cell, measured.
     pub measured: Vec<(u32, &'a CellResult)>,
+    /// Of the intervals over these blocks.
+    pub confidence: Confidence,
     /// By block: why it does not count.
     pub left_out: BTreeMap<u32, LeftOut>,
 }
@@ -170,7 +178,7 @@ impl<'a> Cells<'a> {
     /// The blocks in which both conditions were measured; `None` where either was not planned.
     pub fn pair(&self, top: &Key, bottom: &Key) -> Option<Pairs<'a>> {
         let (above, below) = (self.blocks(top)?, self.blocks(bottom)?);
-        let mut pairs = Pairs::default();
+        let mut pairs = Pairs { confidence: self.confidence(), ..Pairs::default() };
         let mut blocks: BTreeSet<u32> = above.keys().chain(below.keys()).copied().collect();
         blocks.retain(|block| {
             let of_both = above.contains_key(block) && below.contains_key(block);
@@ -200,7 +208,7 @@ impl<'a> Cells<'a> {
 
     /// The blocks of one condition.
     pub fn alone(&self, key: &Key) -> Alone<'a> {
-        let mut alone = Alone::default();
+        let mut alone = Alone { confidence: self.confidence(), ..Alone::default() };
         for (block, planned) in self.blocks(key).into_iter().flatten() {
             match (planned.measured(), planned.doubt()) {
                 (Some(cell), _) => alone.measured.push((*block, cell)),
@@ -444,7 +452,7 @@ fn neighbours(calibration: &Calibration, contended: &CellResult) -> Option<Vec<f
 
 #[cfg(test)]
 mod tests {
-    use super::{Logs, Systematic};
+    use super::{Confidence, Logs, Systematic};
 
     #[test]
     fn shared_keeps_the_blocks_of_both_series() {
@@ -452,6 +460,7 @@ mod tests {
             blocks: blocks.into(),
             logs: logs.into(),
             systematic: Systematic::default(),
+            confidence: Confidence::P95,
         };
         let left = series([0, 1, 3], [0.1, 0.2, 0.4]);
         let right = series([1, 2, 3], [2.0, 3.0, 4.0]);

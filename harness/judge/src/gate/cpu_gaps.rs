@@ -21,7 +21,7 @@ pub(super) fn judge(
         return found.not_evaluated(GATE, "the victim does not count its lost CPU time");
     };
     let issuer = &gaps.closed.issuer;
-    let turn_ns = turn_ns(observation, victim, issuer.long.unwrap_or_default().gaps);
+    let turn_ns = turn_ns(observation, victim);
     let lost_ns = lost_max_ns(issuer, turn_ns);
     let loss_ln = loss_max_ln(lost_ns, windows.closed.length_ns());
     found.figures.closed_rate_loss_max_ln = loss_ln.and_then(finite);
@@ -53,7 +53,7 @@ pub(super) fn judge(
 /// A gap lengthens the service that it falls into, so as many of the longest services are left out
 /// as there are long gaps. Under a mechanism without turns this is what sharing adds to a request,
 /// which errs on the wide side.
-fn turn_ns(observation: &CellObservation<'_>, victim: &Tenant<'_>, long_gaps: u64) -> u64 {
+pub(super) fn turn_ns(observation: &CellObservation<'_>, victim: &Tenant<'_>) -> u64 {
     if observation.cell.condition.is_native() {
         return 0;
     }
@@ -61,7 +61,9 @@ fn turn_ns(observation: &CellObservation<'_>, victim: &Tenant<'_>, long_gaps: u6
     let service_ns = completed(&rows).filter_map(SampleRow::service_ns);
     let mut service_ns: Vec<u64> = service_ns.collect();
     service_ns.sort_unstable_by(|a, b| b.cmp(a));
-    let left_out = usize::try_from(long_gaps).unwrap_or(usize::MAX);
+    let gaps = victim.result.cpu_gaps.as_ref();
+    let long = gaps.and_then(|gaps| gaps.closed.issuer.long).unwrap_or_default();
+    let left_out = usize::try_from(long.gaps).unwrap_or(usize::MAX);
     let all_hit = left_out >= service_ns.len();
     let longest_ns = service_ns.get(if all_hit { 0 } else { left_out });
     let native_ns = observation.calibrated_service_ns.or(service_ns.last().copied());

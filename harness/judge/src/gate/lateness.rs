@@ -6,6 +6,7 @@ use gpubench_record::{Bursts, Gaps, Gate, GateState, Phase, SampleRow, SampleSta
 use gpubench_stats::schedule_ns;
 
 use super::catalogue::finite;
+use super::cpu_gaps::turn_ns;
 use super::quantiles::{DurationsNs, lateness_p99_ns};
 use super::spans::Span;
 use super::{CellObservation, ClockKind, Findings, Tenant, samples};
@@ -32,7 +33,8 @@ pub(super) fn judge(observation: &CellObservation<'_>, victim: &Tenant<'_>, foun
     }
     let late_ends = victim.result.cpu_gaps.and_then(|gaps| gaps.open.late_ends);
     let late_ends = late_ends.unwrap_or_default();
-    let Some(bound_ns) = lower_quantiles(&rows, &late_ends, found) else {
+    let turn_ns = turn_ns(observation, victim);
+    let Some(bound_ns) = lower_quantiles(&rows, &late_ends, turn_ns, found) else {
         return found.not_evaluated(GATE, "the open loop has no percentiles to bound");
     };
     let limit_ns = limit_ns(observation, found);
@@ -50,10 +52,16 @@ pub(super) fn judge(observation: &CellObservation<'_>, victim: &Tenant<'_>, foun
 
 /// Adds the percentiles of latencies without the harness's own lateness at both ends, and returns
 /// the largest difference from those as they are; `None` where the cell has no percentiles.
-fn lower_quantiles(rows: &[SampleRow], late_ends: &Gaps, found: &mut Findings) -> Option<f64> {
+fn lower_quantiles(
+    rows: &[SampleRow],
+    late_ends: &Gaps,
+    turn_ns: u64,
+    found: &mut Findings,
+) -> Option<f64> {
     let ran: Vec<SampleRow> =
         rows.iter().filter(|row| row.status != SampleStatus::Error).copied().collect();
-    let lower_ns = DurationsNs::new(punctual_ns(&ran), ran.len());
+    let (punctual_ns, missed) = punctual_ns(&ran, turn_ns);
+    let lower_ns = DurationsNs::new(punctual_ns, ran.len());
     let mut bound_ns = None;
     let figures = &mut found.figures;
     for (as_is, lower, p) in [
@@ -63,7 +71,7 @@ fn lower_quantiles(rows: &[SampleRow], late_ends: &Gaps, found: &mut Findings) -
         let Some(as_is) = as_is else {
             continue;
         };
-        let lower_ns = seen_in_time_ns(&lower_ns, p, late_ends)?;
+        let lower_ns = without_lateness_ns(&lower_ns, p, late_ends, missed)?;
         *lower = finite(lower_ns);
         let by_ns = as_is - lower_ns;
         bound_ns = Some(bound_ns.map_or(by_ns, |known: f64| known.max(by_ns)));
@@ -71,15 +79,31 @@ fn lower_quantiles(rows: &[SampleRow], late_ends: &Gaps, found: &mut Findings) -
     bound_ns
 }
 
-/// The least that a quantile can be where `late` stamps of ends are late, which ones is unknown.
+/// The least that a quantile can be where `late` stamps of ends are late and requests missed their
+/// turn, which ones is unknown.
 ///
-/// Each is late by the longest at most, so the quantile is lower by the longest at most. The others
-/// are right, so it is lower by as many ranks at most. Both bounds hold.
-fn seen_in_time_ns(lower_ns: &DurationsNs, p: f64, late: &Gaps) -> Option<f64> {
-    let by_length_ns = lower_ns.quantile(p)? - late.gap_ns_max as f64;
-    let by_rank_ns = lower_ns.quantile_below(p, late.gaps)?;
-    Some(by_length_ns.max(by_rank_ns))
+/// Each is longer by the longest at most, so the quantile is lower by the longest at most. The
+/// others are right, so it is lower by as many ranks at most. Both bounds hold for either cause.
+fn without_lateness_ns(lower_ns: &DurationsNs, p: f64, late: &Gaps, missed: Missed) -> Option<f64> {
+    let seen = [(0, late.gap_ns_max), (late.gaps, 0)];
+    let turns = [(0, missed.turn_ns), (missed.requests, 0)];
+    let both = seen.iter().flat_map(|seen| turns.iter().map(move |turn| (seen, turn)));
+    let ends = both.map(|((late, late_ns), (missed, turn_ns))| {
+        Some(lower_ns.quantile_below(p, late + missed)? - (late_ns + turn_ns) as f64)
+    });
+    ends.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
 }
+
+/// Requests that the harness's lateness can have cost a turn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Missed {
+    requests: u64,
+    /// What each waited longer: a turn, however long the queue.
+    turn_ns: u64,
+}
+
+/// Standard deviations above the expected number of requests that missed a turn.
+const MISSED_SDS: f64 = 2.0;
 
 /// The least latency that each request can have had without the harness's own lateness: its latency
 /// less the largest own lateness since the victim's queue was last empty.
@@ -89,13 +113,26 @@ fn seen_in_time_ns(lower_ns: &DurationsNs, p: f64, late: &Gaps) -> Option<f64> {
 /// shifts that end by at most `l`: a punctual request behind a late one is late too. The stamps
 /// tell when the queue was empty: every earlier request had been seen complete. A completion that
 /// is seen late joins two busy periods, and the latency is then lowered by more, never by less.
-fn punctual_ns(rows: &[SampleRow]) -> Vec<u64> {
+///
+/// Where turns are taken, work that starts up to `l` later ends up to `l` and one turn later: the
+/// queue behind it moves as one. A period begins at an instant that the turns do not know, so it
+/// spans the end of one with a probability of at most `l / turn_ns`, and then all of its requests
+/// wait for the next.
+fn punctual_ns(rows: &[SampleRow], turn_ns: u64) -> (Vec<u64>, Missed) {
     let (mut busy_until_ns, mut largest_ns) = (0, 0);
+    let (mut mean, mut variance, mut requests) = (0.0, 0.0, 0.0);
+    let mut end_of_period = |requests: f64, largest_ns: u64| {
+        let p = (largest_ns as f64 / turn_ns.max(1) as f64).min(1.0);
+        mean += requests * p;
+        variance += requests * requests * p * (1.0 - p);
+    };
     let mut lower_ns = Vec::with_capacity(rows.len());
     for row in rows {
         if row.t_issue_ns >= busy_until_ns {
-            largest_ns = 0;
+            end_of_period(requests, largest_ns);
+            (largest_ns, requests) = (0, 0.0);
         }
+        requests += 1.0;
         if row.issuer_idle {
             largest_ns = largest_ns.max(row.lateness_ns());
         }
@@ -104,7 +141,10 @@ fn punctual_ns(rows: &[SampleRow]) -> Vec<u64> {
             lower_ns.extend(row.latency_ns().map(|ns| ns.saturating_sub(largest_ns)));
         }
     }
-    lower_ns
+    end_of_period(requests, largest_ns);
+    let most = (mean + MISSED_SDS * f64::sqrt(variance)).ceil() as u64;
+    let requests = if turn_ns > 0 { most } else { 0 };
+    (lower_ns, Missed { requests, turn_ns: if requests > 0 { turn_ns } else { 0 } })
 }
 
 /// The largest bound that is worth having. The unit of jitter is the native median, which the
@@ -172,12 +212,21 @@ mod tests {
     use gpubench_record::{Condition, Gaps, Gate, GateState, Phase, SampleRow};
     use gpubench_stats::{ScheduleRng, Sorted, poisson_schedule_ns};
 
-    use super::{DurationsNs, punctual_ns, seen_in_time_ns};
+    use super::{DurationsNs, Missed, punctual_ns, without_lateness_ns};
     use crate::gate::fixture::late;
     use crate::gate::fixture::{MS, World, row};
 
     /// Requests of random lengths, served in order, each issued so much later than due.
     fn served(seed: u64, lateness_ns: impl Fn(&mut ScheduleRng) -> u64) -> Vec<SampleRow> {
+        in_turns(seed, 0, lateness_ns)
+    }
+
+    /// The same where the victim has every second turn of this length.
+    fn in_turns(
+        seed: u64,
+        turn_ns: u64,
+        lateness_ns: impl Fn(&mut ScheduleRng) -> u64,
+    ) -> Vec<SampleRow> {
         let mut rng = ScheduleRng::new(seed);
         let mut own = ScheduleRng::new(seed + 1_000);
         let due = poisson_schedule_ns(500.0, 4_000 * MS, seed).expect("a legal rate");
@@ -187,13 +236,25 @@ mod tests {
             let service_ns = 400_000 + (rng.exponential() * 400_000.0) as u64;
             // One thread issues, in order.
             asked_ns = (due_ns + lateness_ns(&mut own)).max(asked_ns);
-            free_ns = asked_ns.max(free_ns) + service_ns;
+            free_ns = served_until(asked_ns.max(free_ns), service_ns, turn_ns);
             rows.push(SampleRow {
                 t_issue_ns: asked_ns,
                 ..row(number, Phase::Open, due_ns, free_ns)
             });
         }
         rows
+    }
+
+    fn served_until(mut now_ns: u64, mut left_ns: u64, turn_ns: u64) -> u64 {
+        loop {
+            let phase_ns = if turn_ns == 0 { 0 } else { now_ns % (2 * turn_ns) };
+            let own_ns = if turn_ns == 0 { u64::MAX } else { turn_ns.saturating_sub(phase_ns) };
+            if left_ns <= own_ns {
+                return now_ns + left_ns;
+            }
+            left_ns -= own_ns;
+            now_ns += 2 * turn_ns - phase_ns;
+        }
     }
 
     fn quantile(ns: &[u64], p: f64) -> f64 {
@@ -215,7 +276,7 @@ mod tests {
                     if rng.uniform() < share { length as u64 } else { 0 }
                 });
                 let punctual = latencies(&served(seed, |_| 0));
-                let (measured, lower) = (latencies(&rows), punctual_ns(&rows));
+                let (measured, (lower, _)) = (latencies(&rows), punctual_ns(&rows, 0));
                 for p in [0.5, 0.99] {
                     let [lo, true_ns, hi] =
                         [&lower, &punctual, &measured].map(|ns| quantile(ns, p));
@@ -228,6 +289,37 @@ mod tests {
             }
             assert!(widest > 0.0, "the plant changed nothing");
         }
+    }
+
+    /// A late request can miss its turn, and the queue behind it with it.
+    #[test]
+    fn a_missed_turn_is_within_the_lower_percentiles() {
+        const TURN_NS: u64 = 4 * MS;
+        let (mut beyond_lateness, mut narrower) = (0, 0);
+        for (share, mean_ns) in [(1.0, 20e3), (1.0, 200e3), (0.05, 1e6)] {
+            for seed in 0..40 {
+                let late = |rng: &mut ScheduleRng| {
+                    let length = rng.exponential() * mean_ns;
+                    if rng.uniform() < share { length as u64 } else { 0 }
+                };
+                let rows = in_turns(seed, TURN_NS, late);
+                let (lower_ns, missed) = punctual_ns(&rows, TURN_NS);
+                let lower_ns = DurationsNs::new(lower_ns, rows.len());
+                for p in [0.5, 0.99] {
+                    let true_ns = quantile(&latencies(&in_turns(seed, TURN_NS, |_| 0)), p);
+                    let least = |missed| {
+                        without_lateness_ns(&lower_ns, p, &Gaps::default(), missed)
+                            .expect("a quantile")
+                    };
+                    let (lo, without_turns) = (least(missed), least(Missed::default()));
+                    assert!(lo <= true_ns, "{share} {mean_ns} {seed} {p}: {lo} {true_ns}");
+                    beyond_lateness += u32::from(without_turns > true_ns);
+                    narrower += u32::from(without_turns - lo < TURN_NS as f64);
+                }
+            }
+        }
+        assert!(beyond_lateness > 0, "no request missed a turn");
+        assert!(narrower > 0, "a turn was taken from every quantile");
     }
 
     #[test]
@@ -252,7 +344,8 @@ mod tests {
                     .collect();
                 let lower_ns = DurationsNs::new(measured.clone(), measured.len());
                 for p in [0.5, 0.99] {
-                    let lo = seen_in_time_ns(&lower_ns, p, &late).expect("a quantile");
+                    let missed = Missed::default();
+                    let lo = without_lateness_ns(&lower_ns, p, &late, missed).expect("a quantile");
                     let [true_ns, hi] = [&in_time, &measured].map(|ns| quantile(ns, p));
                     // Interpolation at another rank rounds.
                     assert!(
@@ -281,6 +374,7 @@ mod tests {
             // The queue is empty.
             at(3, 300, 302, 370),
         ];
+        let punctual_ns = |rows: &[SampleRow]| punctual_ns(rows, 0).0;
         assert_eq!(punctual_ns(&rows), [70, 90, 150, 68]);
         // Lateness that a driver call caused is no fault of the harness.
         rows[0].issuer_idle = false;

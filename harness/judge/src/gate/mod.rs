@@ -26,7 +26,7 @@ mod tenant_figures;
 #[cfg(test)]
 mod tests;
 
-use gpubench_record::{CellResult, GateResult, GateScope, Role};
+use gpubench_record::{CellResult, Gate, GateResult, GateScope, GateState, Role};
 
 use catalogue::Findings;
 pub use catalogue::{CATALOGUE, GateEntry};
@@ -68,6 +68,20 @@ pub fn open_loop_doubt(result: &CellResult) -> Option<String> {
 /// The failed gates of a cell that spoil none of its figures: findings for the rows that use it.
 pub fn findings_of(result: &CellResult) -> impl Iterator<Item = &GateResult> {
     result.failed_gates(GateScope::Nothing)
+}
+
+/// The gates of a cell that could not be evaluated, less those that a row names by their effect: a
+/// starved rate is a bound, and overload has no percentiles.
+pub fn unevaluated_of(result: &CellResult) -> impl Iterator<Item = &GateResult> {
+    let has_open = !result.cell.closed_only;
+    result.gates.iter().filter(move |gate| {
+        let applies = match gate.gate {
+            Gate::ClosedRate | Gate::Overload => false,
+            Gate::Lateness => has_open,
+            _ => true,
+        };
+        applies && gate.state == GateState::NotEvaluated
+    })
 }
 
 /// The tenants of an observation are not those of its cell.

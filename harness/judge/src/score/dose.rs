@@ -96,7 +96,7 @@ fn at_dose(cells: &Cells<'_>, dose: f64, variant: &str, pair: &Pair) -> Option<A
     let logs = Logs::of_rates(&pairs);
     let retention = logs.ratio().ok();
     let statistical =
-        LogRatio::from_logs(logs.logs.clone()).and_then(|logs| logs.interval(Confidence::P95));
+        LogRatio::from_logs(logs.logs.clone()).and_then(|one| one.interval(logs.confidence));
     let widening = match (&retention, statistical) {
         (Some(whole), Ok(part)) => [part.lo - whole.lo, whole.hi - part.hi],
         _ => [0.0; 2],

@@ -222,6 +222,7 @@ fn at_load(context: &Context<'_>, contended: &Key, lone: &Pairs<'_>, row: &mut R
     }
     let requests_min = u64::from(context.input.plan.thresholds.tail_requests_min);
     let tail = Tail::of(&pairs, requests_min);
+    without_tail(&pairs, &tail, row);
     let Some(estimate) = tail.estimate().ok().filter(|_| !tail.values.is_empty()) else {
         return;
     };
@@ -233,6 +234,26 @@ fn at_load(context: &Context<'_>, contended: &Key, lone: &Pairs<'_>, row: &mut R
     });
     row.warn(format!("tail at the offered load {}{alone}", in_words(&estimate)));
     row.matrix.tail_at_load = Some(estimate);
+}
+
+/// Counts the blocks that give no tail at the offered load.
+fn without_tail(pairs: &Pairs<'_>, tail: &Tail, row: &mut Row) {
+    let no_p99 = pairs.measured.len() - tail.values.len();
+    let left_out = pairs.left_out.iter().next();
+    let why = [
+        left_out.map(|(_, one)| format!("{}: {}", pairs.left_out.len(), one.why)),
+        (no_p99 > 0).then(|| format!("{no_p99}: too few requests for a p99, or it never ended")),
+    ];
+    let why: Vec<String> = why.into_iter().flatten().collect();
+    if !why.is_empty() {
+        let (lost, all) = (no_p99 + pairs.left_out.len(), pairs.measured.len());
+        let all = all + pairs.left_out.len();
+        row.warn(format!(
+            "{lost} of {} have no tail at the offered load ({})",
+            counted(all, "block"),
+            why.join("; ")
+        ));
+    }
 }
 
 /// Names an overload beside the aggressor: percentiles then grow with the length of the run.

@@ -352,8 +352,10 @@ mod tests {
 mod boundary_tests {
     use gpubench_record::Ends;
 
+    use gpubench_stats::{Confidence, LogRatio, ScheduleRng};
+
     use super::*;
-    use crate::figures::Systematic;
+    use crate::figures::{Systematic, printed};
 
     fn estimate(value: f64, lo: f64, hi: f64, unit: &str) -> Estimate {
         Estimate { value, lo, hi, ends: Ends::Interval, parts: None, n: 8, unit: unit.to_owned() }
@@ -381,6 +383,47 @@ mod boundary_tests {
             blocks_needed("index", &estimate(0.1, 0.0, 0.19, "index"), 0.2, Scale::Linear),
             None
         );
+    }
+
+    /// Rows on a bound and just below it; those that straddle it get the blocks that they ask for,
+    /// at most twice the planned ones, and are decided again. Each may then only rarely be on the
+    /// side of the bound on which the truth is not.
+    #[test]
+    fn two_looks_decide_for_the_wrong_side_as_rarely_as_one() {
+        const ROWS: u32 = 20_000;
+        let thresholds = Thresholds::default();
+        let wrong = |looks: u32| {
+            let mut rng = ScheduleRng::new(1);
+            let wrong = (0..ROWS).filter(|row| {
+                let bound: f64 = [0.60, 0.80, 0.95][*row as usize % 3];
+                let is_below = row % 2 == 1;
+                let truth = if is_below { bound.ln() - 1e-9 } else { bound.ln() };
+                let mut logs = Vec::new();
+                let mut look = |blocks: u32| {
+                    while logs.len() < blocks as usize {
+                        logs.push(truth + 0.03 * normal(&mut rng));
+                    }
+                    let of = LogRatio::from_logs(logs.clone()).expect("logs");
+                    printed(of.interval(Confidence::of_looks(looks)).expect("blocks"), "ratio")
+                };
+                let mut found = look(8);
+                let straddled = blocks_needed("retention", &found, bound, Scale::Log);
+                if let Some(more) = straddled.and_then(|one| one.blocks) {
+                    found = look(more.min(16));
+                }
+                let levels = [found.lo, found.hi].map(|end| level(end, 1.0, &thresholds));
+                let [below, on] = [bound - 1e-6, bound].map(|end| level(end, 1.0, &thresholds));
+                if is_below { levels[0] >= on } else { levels[1] <= below }
+            });
+            wrong.count() as f64 / f64::from(ROWS)
+        };
+        let (of_two, of_one) = (wrong(2), wrong(1));
+        assert!(of_two <= 0.025, "{of_two}");
+        assert!(of_one > 0.025, "{of_one}: the second look costs nothing here");
+    }
+
+    fn normal(rng: &mut ScheduleRng) -> f64 {
+        (-2.0 * (1.0 - rng.uniform()).ln()).sqrt() * (std::f64::consts::TAU * rng.uniform()).cos()
     }
 
     /// Distance 1/8, of which the systematic part takes a half: the rest takes sixteen times the

@@ -46,7 +46,7 @@ fn row(context: &Context<'_>, pair: &Pair) -> Row {
     }
     let last = context.input.plan.cells.iter().map(|cell| cell.block).max();
     let stride = last.map_or(0, |last| last + 1);
-    let mut all = Pairs::default();
+    let mut all = Pairs { confidence: context.cells.confidence(), ..Pairs::default() };
     for (number, group) in context.cells.native_groups(pair).into_iter().enumerate() {
         let native = native(context, group, pair);
         drift(context, &native, &mut row);

@@ -1,7 +1,7 @@
 //! Rows of the resource axes: retention and the other figures of closed-loop rates.
 
 use gpubench_record::{Condition, Ends, Estimate, MechanismRow, SubAxis, Thresholds};
-use gpubench_stats::{Confidence, NoEstimate, ratio};
+use gpubench_stats::{NoEstimate, ratio};
 
 use super::level::{Resource, Scale, blocks_needed, reaching};
 use super::probe_figures::bypass;
@@ -269,9 +269,9 @@ fn level(
 fn isolation_index(of_r: &Logs, of_u: &Logs, same_blocks: bool, row: &mut Row) -> Option<Estimate> {
     let ratio = if same_blocks {
         let (r, u) = of_r.shared(of_u);
-        ratio::paired(&r, &u, Confidence::P95)
+        ratio::paired(&r, &u, of_r.confidence)
     } else {
-        ratio::independent(&of_r.logs, &of_u.logs, Confidence::P95)
+        ratio::independent(&of_r.logs, &of_u.logs, of_r.confidence)
     };
     let index = ratio
         .and_then(ratio::isolation_index)

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::{
-    Axis, BLOCKS_MIN, BlocksLost, Estimate, Gate, LostBlock, LostKind, MatrixRow, MechanismRow,
-    Outcome, Parts, Plan, SubAxis, counted,
+    Axis, BLOCKS_MIN, BlocksLost, CellResult, Estimate, Gate, GateResult, LostBlock, LostKind,
+    MatrixRow, MechanismRow, Outcome, Parts, Plan, SubAxis, counted,
 };
 
 use super::Context;
@@ -12,7 +12,7 @@ use super::level::{LevelRange, Straddled};
 use super::reference::Repetition;
 use super::word::not_proven;
 use crate::figures::{LeftOut, Pair, Pairs};
-use crate::gate::findings_of;
+use crate::gate::{findings_of, unevaluated_of};
 
 /// One row, with what the overall level needs of it.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Row {
     doubts: Vec<String>,
     /// By gate, the cells in which it failed without spoiling a figure, with the detail of each.
     findings: BTreeMap<Gate, BTreeMap<String, String>>,
+    /// The same of gates that were not evaluated.
+    unevaluated: BTreeMap<Gate, BTreeMap<String, String>>,
     /// Whether there are too few blocks because a cell failed.
     failed: bool,
     /// The planned blocks of its deciding figures, and those that they leave out.
@@ -85,6 +87,7 @@ impl Row {
             cannot_run_here: false,
             doubts: Vec::new(),
             findings: BTreeMap::new(),
+            unevaluated: BTreeMap::new(),
             failed: false,
             planned: BTreeSet::new(),
             left_out: BTreeMap::new(),
@@ -140,10 +143,8 @@ impl Row {
     pub(super) fn find(&mut self, pairs: &Pairs<'_>) {
         let cells = pairs.measured.iter();
         for cell in cells.flat_map(|(_, top, bottom)| [top, bottom]) {
-            for gate in findings_of(cell) {
-                let cells = self.findings.entry(gate.gate.clone()).or_default();
-                cells.insert(cell.cell.id.clone(), gate.detail.clone());
-            }
+            keep(&mut self.findings, cell, findings_of(cell));
+            keep(&mut self.unevaluated, cell, unevaluated_of(cell));
         }
     }
 
@@ -208,10 +209,13 @@ impl Row {
 
     /// The finished row. Any doubt makes it inconclusive; it is failed where a cell failed.
     pub(super) fn finish(mut self) -> Self {
-        for (gate, cells) in std::mem::take(&mut self.findings) {
+        let findings = std::mem::take(&mut self.findings).into_iter().map(|one| ("", one));
+        let unevaluated = std::mem::take(&mut self.unevaluated).into_iter();
+        let unevaluated = unevaluated.map(|one| (" was not evaluated", one));
+        for (what, (gate, cells)) in findings.chain(unevaluated) {
             if let Some((first, detail)) = cells.first_key_value() {
                 let count = counted(cells.len(), "cell");
-                self.warn(format!("{gate} in {count}, first {first}: {detail}"));
+                self.warn(format!("{gate}{what} in {count}, first {first}: {detail}"));
             }
         }
         self.name_lost_blocks();
@@ -233,6 +237,18 @@ impl Row {
                  disturbances did (formats before 2.3, users' programs)",
             );
         }
+    }
+}
+
+/// Adds the gates of a cell.
+fn keep<'a>(
+    to: &mut BTreeMap<Gate, BTreeMap<String, String>>,
+    cell: &CellResult,
+    gates: impl Iterator<Item = &'a GateResult>,
+) {
+    for gate in gates {
+        let cells = to.entry(gate.gate.clone()).or_default();
+        cells.insert(cell.cell.id.clone(), gate.detail.clone());
     }
 }
 

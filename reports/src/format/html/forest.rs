@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::charts::Variants;
 use super::charts::{Axis, Scale};
 use super::charts::{Chart, line, px, text_at};
-use crate::format::figures::{one_line, value};
+use crate::format::figures::{confidence, one_line, value};
 
 const ROW_HEIGHT: f64 = 22.0;
 const WIDTH: f64 = 400.0;
@@ -66,11 +66,10 @@ pub(super) fn forest(record: &RunRecord, variants: &Variants<'_>) -> Option<Mark
     (!panels.is_empty()).then(|| {
         html! {
             p {
-                "Dot and line: what the victim keeps of its solo rate (retention), with its 95 % "
-                "interval. Diamond: what it keeps of the whole device (guarantee). Dashed lines: "
-                "bounds of the levels. Jitter is in native medians; 0 is no spread beyond a "
-                "uniform slowdown. "
-                "Memory: the share of trials that kept the promise."
+                "Dot and line: what the victim keeps of its solo rate (retention), with its "
+                (confidence(&record.plan)) " interval. Diamond: what it keeps of the whole device "
+                "(guarantee). Dashed lines: bounds of the levels. Jitter is in native medians; 0 is "
+                "no spread beyond a uniform slowdown. Memory: the share of trials that kept the promise."
             }
             div class="panels" { @for panel in panels { (panel) } }
         }

@@ -2,7 +2,7 @@
 
 use super::details::anchor;
 use crate::format::document::Document;
-use crate::format::figures::value;
+use crate::format::figures::{confidence, value};
 use crate::format::matrix;
 use crate::matrix::{
     CellCounts, Column, Figure, Glance, MatrixCell, NotRun, ReasonGroup, Row, Standing,
@@ -72,7 +72,10 @@ pub(super) fn heat_map(record: &RunRecord, glance: &Glance) -> Markup {
         table class="heat" {
             caption {
                 "What a tenant keeps of its own performance beside the worst neighbour "
-                span class="soft" { "(1 = unaffected; jitter in native medians; 95 % intervals)" }
+                span class="soft" {
+                    "(1 = unaffected; jitter in native medians; " (confidence(&record.plan))
+                    " intervals)"
+                }
             }
             thead {
                 tr {

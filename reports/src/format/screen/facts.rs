@@ -2,7 +2,7 @@
 
 use gpubench_record::RunRecord;
 
-use crate::format::figures::two_decimals;
+use crate::format::figures::{confidence, two_decimals};
 use crate::matrix::faults::trials_each;
 use crate::matrix::{Column, Glance, without_jitter};
 use gpubench_record::counted;
@@ -92,7 +92,10 @@ pub(super) fn widths(record: &RunRecord, glance: &Glance) -> String {
     let overall = overall(record, glance);
     match parts.is_empty() {
         true => overall,
-        false => format!("95 % intervals of what is decided: {}; {overall}", parts.join(", ")),
+        false => {
+            let (level, parts) = (confidence(&record.plan), parts.join(", "));
+            format!("{level} intervals of what is decided: {parts}; {overall}")
+        }
     }
 }
 

@@ -208,6 +208,7 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         telemetry_period_ns: 0,
         axes: vec!["compute".to_owned(), "jitter".to_owned()],
         blocks,
+        looks: 1,
         durations: Durations { warmup_ns: 1, closed_ns: 1, open_ns: 1, gap_ns: 1, sparse_ns: 0 },
         thresholds: Thresholds::default(),
         margins: None,
