@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpubench_kernels::driver::{Context, DriverError, Event, EventKind};
 
 use crate::generator::{DeviceError, Reap, Submit};
-use crate::load::{Gpu, Prepared};
+use crate::load::{Gpu, Prepared, Stripes};
 
 /// Pairs of events, created before a cell and reused.
 #[derive(Debug)]
@@ -66,10 +66,19 @@ impl Reap for EventPool {
 /// Requests of one workload.
 pub struct Requests<'a> {
     /// The device.
-    pub gpu: &'a Gpu,
-    pub pool: Arc<EventPool>,
+    pub(crate) gpu: &'a Gpu,
+    pub(crate) pool: Arc<EventPool>,
     /// What is requested.
-    pub prepared: &'a mut dyn Prepared,
+    pub(crate) prepared: &'a mut dyn Prepared,
+    /// Parts of its output that are read beside the requests.
+    pub(crate) stripes: Option<&'a mut Stripes>,
+}
+
+impl<'a> Requests<'a> {
+    /// Of a workload whose output is not read beside them.
+    pub fn new(gpu: &'a Gpu, pool: Arc<EventPool>, prepared: &'a mut dyn Prepared) -> Self {
+        Self { gpu, pool, prepared, stripes: None }
+    }
 }
 
 impl std::fmt::Debug for Requests<'_> {
@@ -83,7 +92,11 @@ impl Submit for Requests<'_> {
         let (before, after) = &self.pool.pairs[slot];
         before.record(&self.gpu.stream)?;
         self.prepared.step(self.gpu)?;
-        Ok(after.record(&self.gpu.stream)?)
+        after.record(&self.gpu.stream)?;
+        match &mut self.stripes {
+            Some(stripes) => Ok(stripes.submitted()?),
+            None => Ok(()),
+        }
     }
 
     fn is_idle(&mut self) -> Result<bool, DeviceError> {

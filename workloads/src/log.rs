@@ -9,12 +9,13 @@ mod committed;
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use gpubench_record::RefusalKind;
 use gpubench_record::sample::{
-    CAPACITY_OFFSET, COMMITTED_OFFSET, HEADER_BYTES, LOG_MAGIC, ROW_BYTES, SampleRow,
+    CAPACITY_OFFSET, COMMITTED_OFFSET, HEADER_BYTES, LOG_MAGIC, ROW_BYTES, STATUS_OFFSET, SampleRow,
 };
+use gpubench_record::{RefusalKind, SampleStatus};
 use memmap2::MmapRaw;
 
 use crate::sync::AtomicU64;
@@ -126,6 +127,23 @@ pub fn read_log(path: &Path) -> Result<LogContents, LogError> {
         })
         .collect::<Result<Vec<_>, _>>()?;
     Ok(LogContents { rows, capacity_rows })
+}
+
+/// Marks the rows of these requests, which completed, as wrong results.
+///
+/// # Errors
+/// When the log cannot be read or written.
+pub fn mark_wrong(path: &Path, requests: &[u64]) -> Result<(), LogError> {
+    let rows = read_log(path)?.rows;
+    let file = OpenOptions::new().write(true).open(path).map_err(io("cannot open", path))?;
+    for (place, row) in rows.iter().enumerate() {
+        if row.status == SampleStatus::Ok && requests.contains(&row.seq) {
+            let at = HEADER_BYTES + place * ROW_BYTES + STATUS_OFFSET;
+            let status = [SampleStatus::WrongResult as u8];
+            file.write_all_at(&status, at as u64).map_err(io("cannot write", path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Capacity and count, if these bytes start with the header of a log.
@@ -316,6 +334,21 @@ mod tests {
         let read = read_log(&log_in(&folder))?;
         assert_eq!(read.capacity_rows, 100);
         assert_eq!(read.rows, (0..100).map(row).collect::<Vec<_>>());
+        Ok(())
+    }
+
+    #[test]
+    fn wrong_results_are_marked_in_their_rows_and_in_no_other() -> Checked {
+        let folder = tempfile::tempdir()?;
+        let path = log_in(&folder);
+        let mut log = LogWriter::create(&path, 8)?;
+        let failed = SampleRow { status: SampleStatus::Error, ..row(5) };
+        for row in [row(3), failed, row(4)] {
+            assert!(log.push(&row));
+        }
+        mark_wrong(&path, &[4, 5])?;
+        let wrong = SampleRow { status: SampleStatus::WrongResult, ..row(4) };
+        assert_eq!(read_log(&path)?.rows, [row(3), failed, wrong]);
         Ok(())
     }
 

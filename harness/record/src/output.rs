@@ -18,6 +18,16 @@ pub struct OutputCheck {
     /// Requests after which every byte was written again: a wrong result of an earlier one is gone.
     #[serde(default)]
     pub cycle: u64,
+    /// Parts of the output that were read beside the requests, inside the window.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reads: u64,
+    /// Their bytes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub read_bytes: u64,
+    /// The requests, by number from 0, after which such a part differed from what it was after the
+    /// cell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_after: Vec<u64>,
     /// Why the workload has no output that is a fixed function of its inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub none: Option<String>,
@@ -34,11 +44,29 @@ impl OutputCheck {
     }
 
     /// The probability that the check finds a wrong bit that one of `requests` requests writes,
-    /// each of them equally likely: later requests must not have overwritten it.
+    /// each of them and each bit of the output equally likely. The digest after the cell finds
+    /// what no later request overwrote, which a cycle of requests does; a read inside the window
+    /// finds what lies in its part at that time.
     #[must_use]
     pub fn chance_of_one_request(&self, requests: u64) -> f64 {
-        if requests == 0 { 0.0 } else { self.cycle.min(requests) as f64 / requests as f64 }
+        if requests == 0 {
+            return 0.0;
+        }
+        let stays = self.cycle.min(requests) as f64 / requests as f64;
+        let read = self.read_bytes as f64 / self.bytes.max(1) as f64;
+        stays + (1.0 - stays) * (stays * read).min(1.0)
     }
+
+    /// Bytes that were read inside the window, over those that `requests` requests wrote.
+    #[must_use]
+    pub fn read_share(&self, requests: u64) -> Option<f64> {
+        let written = self.bytes as f64 * requests as f64 / self.cycle.max(1) as f64;
+        (written > 0.0).then(|| self.read_bytes as f64 / written)
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[cfg(test)]
@@ -64,9 +92,13 @@ mod tests {
 
     #[test]
     fn the_last_cycle_of_requests_is_seen() {
-        let check = OutputCheck { cycle: 16, ..OutputCheck::default() };
+        let check = OutputCheck { cycle: 16, bytes: 4096, ..OutputCheck::default() };
         for (requests, chance) in [(0, 0.0), (8, 1.0), (16, 1.0), (64, 0.25)] {
             assert_eq!(check.chance_of_one_request(requests), chance);
         }
+        // Eight reads of 64 bytes: an eighth of the output, in a quarter of the time each.
+        let read = OutputCheck { reads: 8, read_bytes: 512, ..check };
+        assert_eq!(read.chance_of_one_request(64), 0.25 + 0.75 * 0.25 / 8.0);
+        assert_eq!(read.read_share(64), Some(512.0 / (4.0 * 4096.0)));
     }
 }

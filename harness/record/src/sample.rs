@@ -55,6 +55,9 @@ impl Phase {
     }
 }
 
+/// Where a row of the log has its [`SampleStatus`].
+pub const STATUS_OFFSET: usize = 53;
+
 /// How a request ended.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -141,7 +144,7 @@ impl SampleRow {
         }
         out[48..52].copy_from_slice(&self.error.to_le_bytes());
         out[52] = self.phase as u8;
-        out[53] = self.status as u8;
+        out[STATUS_OFFSET] = self.status as u8;
         out[54] = u8::from(self.issuer_idle);
         out
     }
@@ -167,7 +170,8 @@ impl SampleRow {
             gpu_ns: word(5),
             error: i32::from_le_bytes(error),
             phase: Phase::from_u8(bytes[52]).ok_or(RowError::Phase(bytes[52]))?,
-            status: SampleStatus::from_u8(bytes[53]).ok_or(RowError::Status(bytes[53]))?,
+            status: SampleStatus::from_u8(bytes[STATUS_OFFSET])
+                .ok_or(RowError::Status(bytes[STATUS_OFFSET]))?,
             issuer_idle: bytes[54] != 0,
         })
     }

@@ -216,7 +216,7 @@ fn at_dose(workload: &Load, found: &Calibrated, device: &Device) -> Result<(f64,
     };
     let time: Arc<dyn Time> = Arc::new(clock.clone());
     let reap: Arc<dyn Reap> = Arc::clone(&pool) as Arc<dyn Reap>;
-    let mut requests = Requests { gpu, pool, prepared: &mut *prepared };
+    let mut requests = Requests::new(gpu, pool, &mut *prepared);
     let outcome = run_cell(&time, &cell, &mut requests, &reap, log)?;
     assert_eq!(outcome.failure, None, "{}", workload.facts.name);
     device.expect(0)?;

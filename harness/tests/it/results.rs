@@ -75,6 +75,49 @@ fn a_planted_wrong_result_is_named_by_tenant_and_cell_and_not_scored() -> TestRe
     Ok(())
 }
 
+/// The launch writes a wrong output, and the next one writes the right one again: only a read
+/// between them can see it.
+#[test]
+fn a_wrong_result_of_one_request_is_seen_inside_the_window_and_named() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let clean = matrix(dir.path(), "clean", TURING, &[TIME_SLICING])?;
+    let victim = threads(&clean, "compute")?;
+    let outputs = |record: &RunRecord| -> Vec<(u64, gpubench_record::OutputCheck)> {
+        let tenants = record.cells.iter().flat_map(|cell| &cell.tenant_results);
+        tenants.filter_map(|one| Some((one.rows, one.output.clone()?))).collect()
+    };
+    for (rows, output) in outputs(&clean) {
+        let share = output.read_share(rows).unwrap_or(0.0);
+        let is_read = output.reads > 0 || rows < 16;
+        assert!(output.none.is_some() || is_read && share <= 0.01, "{rows}: {output:?}");
+        assert_eq!(output.wrong_after, [0; 0]);
+    }
+    // Every launch that is the n-th of its process beside another one, until one is seen.
+    let mut seen = 0;
+    for launch in (400..).take(32) {
+        let defects = [range(victim, victim), ("bit_flips_in_launch", launch.into())];
+        let machine = planted(TURING, &defects)?;
+        let name = format!("flip-{launch}");
+        let (code, stderr, record) = ended(dir.path(), &name, &machine, &[TIME_SLICING])?;
+        let wrong: Vec<_> =
+            outputs(&record).into_iter().filter(|(_, one)| !one.wrong_after.is_empty()).collect();
+        let Some((_, output)) = wrong.first() else {
+            assert_eq!(code, Some(0), "{launch}: {stderr}");
+            continue;
+        };
+        assert_eq!((code, output.agrees()), (Some(4), Some(true)), "{stderr}");
+        let failed = record.cells.iter().filter(|cell| !cell.outcome.is_measured());
+        let details: Vec<&str> =
+            failed.filter_map(|cell| Some(cell.gate(&Gate::Results)?.detail.as_str())).collect();
+        let request = format!("first after request {}", output.wrong_after[0]);
+        assert!(details.len() == 1 && details[0].contains(&request), "{details:?}");
+        seen += 1;
+        break;
+    }
+    assert_eq!(seen, 1, "no read met a wrong launch");
+    Ok(())
+}
+
 #[test]
 fn a_survivor_of_a_fault_with_a_wrong_result_is_corrupted_and_never_contained() -> TestResult {
     let dir = tempfile::tempdir()?;

@@ -46,6 +46,22 @@ impl DevicePtr {
         unsafe { context.api().memcpy_d2h(to, self.0, size_of_val(values)) }
     }
 
+    /// Queues a copy of the first `count` numbers of pinned memory from this address, of any owner.
+    pub fn read_async<T: Pod>(
+        self,
+        to: &PinnedBuffer<T>,
+        count: usize,
+        stream: &Stream,
+    ) -> Result<(), DriverError> {
+        let target = to.address("asynchronous read", 0, count)?;
+        let bytes = count * size_of::<T>();
+        // SAFETY: the target was checked, and pinned memory waits for the device before it goes;
+        // the source is checked by the driver against every mapping of the context.
+        unsafe {
+            stream.context().api().memcpy_d2h_async(target.cast(), self.0, bytes, stream.handle())
+        }
+    }
+
     /// Sets `bytes` bytes from this address on, of any owner, and waits. The driver checks the
     /// range as it does for a copy.
     pub fn fill_bytes(self, context: &Context, value: u8, bytes: u64) -> Result<(), DriverError> {

@@ -14,6 +14,8 @@ struct Outputs<'a> {
     missing: usize,
     bytes: u64,
     least_chance: Option<f64>,
+    /// Part of what requests wrote that was read inside the windows, at most.
+    most_read: Option<f64>,
     reason: Option<&'a str>,
 }
 
@@ -23,7 +25,12 @@ impl<'a> Outputs<'a> {
         match output.agrees() {
             Some(agrees) => {
                 self.compared += 1;
-                self.wrong += usize::from(!agrees);
+                self.wrong += usize::from(!agrees || !output.wrong_after.is_empty());
+                let read = output.read_share(requests).filter(|share| *share > 0.0);
+                self.most_read = match (self.most_read, read) {
+                    (Some(most), Some(read)) => Some(most.max(read)),
+                    (most, read) => most.or(read),
+                };
                 self.bytes = self.bytes.max(output.bytes);
                 let chance = output.chance_of_one_request(requests);
                 self.least_chance =
@@ -45,6 +52,7 @@ pub(super) fn results(record: &RunRecord) -> Table {
     }
     let rows = outputs.into_iter().map(|(workload, of)| {
         let chance = of.least_chance.map_or_else(String::new, |chance| format!("{chance:.2e}"));
+        let read = of.most_read.map_or_else(String::new, |share| format!("{:.3}", 100.0 * share));
         let stays = if of.compared > 0 { "1" } else { "" };
         let reason = of.reason.map(|reason| format!("no output to check: {reason}"));
         vec![
@@ -53,6 +61,7 @@ pub(super) fn results(record: &RunRecord) -> Table {
             Cell::text(of.wrong.to_string()),
             Cell::text(of.missing.to_string()),
             Cell::text(if of.compared > 0 { of.bytes.to_string() } else { String::new() }),
+            Cell::text(read),
             Cell::text(stays),
             Cell::text(chance),
             Cell::text(reason.unwrap_or_default()),
@@ -64,12 +73,14 @@ pub(super) fn results(record: &RunRecord) -> Table {
         "wrong",
         "not compared",
         "bytes",
+        "read inside (%)",
         "P(stays)",
         "P(one request)",
         "note",
     ];
-    let heading = "Results after each cell, against the same work alone: outputs of tenants, and \
-                   the probability that the check sees a wrong bit that stays, or that one request \
+    let heading = "Results after each cell, against the same work alone: outputs of tenants, \
+                   the part of what they wrote that was read inside windows, at most, and the \
+                   probability that the check sees a wrong bit that stays, or that one request \
                    writes";
-    Table::new("results", heading, columns, rows).numbers(&columns[1..7])
+    Table::new("results", heading, columns, rows).numbers(&columns[1..8])
 }

@@ -137,7 +137,7 @@ impl Glance {
                 .collect(),
             claims: cell::differences(&columns, &rows),
             not_run: faults::not_run(record, selection, &labels),
-            open: reasons::open(&columns, &rows),
+            open: reasons::open(record, &columns, &rows),
             reasons: reasons::reasons(record, selection, &labels),
             widest: widest(&columns, &rows),
             cells: counts(record),

@@ -56,13 +56,17 @@ pub struct Worst {
 pub(super) const CELL_LOST: &str = " (the cell does not count)";
 
 /// The cells of the matrix without a level.
-pub(super) fn open(columns: &[Column], rows: &[Row]) -> Vec<ReasonGroup> {
+pub(super) fn open(record: &RunRecord, columns: &[Column], rows: &[Row]) -> Vec<ReasonGroup> {
+    let unknown = match record.plan.decides {
+        true => "the record gives no reason",
+        false => "the profile decides nothing",
+    };
     let mut groups = Groups::default();
     for row in rows {
         for (column, cell) in columns.iter().zip(&row.cells) {
             let open = |standing| matches!(standing, Standing::Open | Standing::Failed);
             if let Some(cell) = cell.as_ref().filter(|cell| open(cell.standing)) {
-                let reason = cell.reason.as_deref().unwrap_or("the record gives no reason");
+                let reason = cell.reason.as_deref().unwrap_or(unknown);
                 groups.add(Subject::Row, without_levels(reason), &column.heading, &row.label);
             }
         }

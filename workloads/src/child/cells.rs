@@ -11,10 +11,10 @@ use gpubench_stats::{poisson_schedule_ns, schedule_hash, schedule_ns};
 use super::tenant::{Open, Tenant, joined, usable};
 use crate::clock::thread::{Cores, ReaperCores};
 use crate::clock::{Clock, ClockError, Time};
-use crate::device::{NoDevice, Requests};
+use crate::device::NoDevice;
 use crate::generator::{CellRun, CellRunError, DeviceError, Outcome, Reap, run_cell, shape};
 use crate::load::LoadError;
-use crate::log::{LogError, LogWriter};
+use crate::log::{LogError, LogWriter, mark_wrong};
 use crate::probe::ProbeError;
 
 /// A prepared cell.
@@ -50,6 +50,7 @@ impl Tenant {
             .then(|| format!("{:016x}", schedule_hash(&arrivals_ns)));
         // Created before the clock is joined: allocating a file takes real time and no virtual
         // time.
+        open.log = log.to_owned();
         let log = LogWriter::create(log, capacity_rows).doing(DOING)?;
         let mut identity = None;
         if let Some(spec) = workload {
@@ -136,6 +137,9 @@ impl Tenant {
             output
         })?;
         let output = output.ok_or_else(|| Failure::other(DOING, "no workload was prepared"))?;
+        if !output.wrong_after.is_empty() {
+            mark_wrong(&open.log, &output.wrong_after).doing(DOING)?;
+        }
         Ok(FromTenant::Digested { output })
     }
 }
@@ -165,10 +169,10 @@ fn run(
         return run_cell(&time, &run, &mut NoDevice, &reap, log).doing(DOING);
     }
     run.answers = open.session.answers().doing(DOING)?;
-    let (gpu, prepared, pool) =
+    let mut requests =
         open.session.ready().ok_or_else(|| Failure::other(DOING, "no workload was prepared"))?;
-    let reap: Arc<dyn Reap> = Arc::clone(&pool) as Arc<dyn Reap>;
-    run_cell(&time, &run, &mut Requests { gpu, pool, prepared }, &reap, log).doing(DOING)
+    let reap: Arc<dyn Reap> = Arc::clone(&requests.pool) as Arc<dyn Reap>;
+    run_cell(&time, &run, &mut requests, &reap, log).doing(DOING)
 }
 
 /// The schedule of a victim; other loads have none.

@@ -9,8 +9,8 @@ use gpubench_record::wire::Inside;
 use gpubench_record::{OutputCheck, ProbeReply, ProbeStep, TenantIdentity, WorkloadSpec};
 
 use crate::clock::Time;
-use crate::device::EventPool;
-use crate::load::{self, Gpu, LoadError, Output, Prepared};
+use crate::device::{EventPool, Requests};
+use crate::load::{self, Found, Gpu, LoadError, Output, Prepared, Stripes};
 use crate::probe::{self, KeptMemory, ProbeError, StepContext};
 
 /// Everything that exists while the device is open. All of it are device objects, created and
@@ -18,6 +18,7 @@ use crate::probe::{self, KeptMemory, ProbeError, StepContext};
 pub(super) struct Session {
     // Fields drop in this order: users before what they use.
     kept: KeptMemory,
+    stripes: Option<Stripes>,
     in_use: Option<(WorkloadSpec, Box<dyn Prepared>)>,
     /// Requests since the output was cleared.
     pub(super) requests: u64,
@@ -64,20 +65,34 @@ impl Session {
         };
         let (kernels, props) = (KernelSet::new(&context), device.props()?);
         let gpu = Gpu { context, kernels, stream, props, spin };
-        Ok((Self { kept: KeptMemory::new(), in_use: None, requests: 0, pool: None, gpu }, facts))
+        Ok((
+            Self {
+                kept: KeptMemory::new(),
+                stripes: None,
+                in_use: None,
+                requests: 0,
+                pool: None,
+                gpu,
+            },
+            facts,
+        ))
     }
 
     /// Prepares a workload, keeps the current one if it is the same, and clears its output.
     pub(super) fn set_up(&mut self, spec: &WorkloadSpec) -> Result<(), LoadError> {
         if self.in_use.as_ref().is_none_or(|(in_use, _)| in_use != spec) {
             // Two workloads at once may not fit in memory.
-            self.in_use = None;
+            self.put_away();
             let prepared = load::find(&spec.name)?.setup(&self.gpu, spec)?;
+            self.stripes = Stripes::of(&self.gpu, &prepared.output(), prepared.cycle())?;
             self.in_use = Some((spec.clone(), prepared));
         }
         self.requests = 0;
         if let Some((_, prepared)) = &self.in_use {
             prepared.output().clear(&self.gpu)?;
+        }
+        if let Some(stripes) = &mut self.stripes {
+            stripes.begin();
         }
         Ok(())
     }
@@ -101,7 +116,17 @@ impl Session {
         gpu.stream.synchronize()?;
         let output = prepared.output();
         let (digest, bytes) = (output.digest(gpu)?, output.bytes());
-        Ok(Some(OutputCheck { digest, bytes, cycle, ..OutputCheck::default() }))
+        let stripes = self.stripes.as_mut().map(|stripes| stripes.finish(gpu)).transpose()?;
+        let Found { reads, bytes: read_bytes, wrong } = stripes.unwrap_or_default();
+        Ok(Some(OutputCheck {
+            digest,
+            bytes,
+            cycle,
+            reads,
+            read_bytes,
+            wrong_after: wrong,
+            ..OutputCheck::default()
+        }))
     }
 
     /// The current workload, and the flags that the context has now: in a process with other
@@ -123,6 +148,7 @@ impl Session {
 
     /// Frees the workload's memory for a step that needs the whole device.
     pub(super) fn put_away(&mut self) {
+        self.stripes = None;
         self.in_use = None;
     }
 
@@ -146,10 +172,13 @@ impl Session {
         Ok(())
     }
 
-    /// The device, the workload and the events, if all are prepared.
-    pub(super) fn ready(&mut self) -> Option<(&Gpu, &mut dyn Prepared, Arc<EventPool>)> {
+    /// The requests of the workload, if all is prepared.
+    pub(super) fn ready(&mut self) -> Option<Requests<'_>> {
         let (_, prepared) = self.in_use.as_mut()?;
-        Some((&self.gpu, &mut **prepared, Arc::clone(self.pool.as_ref()?)))
+        let mut requests =
+            Requests::new(&self.gpu, Arc::clone(self.pool.as_ref()?), &mut **prepared);
+        requests.stripes = self.stripes.as_mut();
+        Some(requests)
     }
 }
 

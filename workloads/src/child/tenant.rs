@@ -1,7 +1,7 @@
 //! A tenant's state between messages, and the reply to each message.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gpubench_kernels::driver::{Context, DeviceBuffer, Driver, DriverError, Grid};
 use gpubench_kernels::kernel::timing::{BlockTrace, ROW_WORDS, decode};
@@ -27,6 +27,8 @@ pub(super) struct Open {
     pub(super) session: Session,
     pub(super) participants: Participants,
     pub(super) cell: Option<Cell>,
+    /// The samples of the last cell.
+    pub(super) log: PathBuf,
     pub(super) stuck: bool,
     /// The prepared fault.
     pub(super) armed: Option<Box<dyn Armed>>,
@@ -83,7 +85,14 @@ impl Tenant {
         let (session, facts) = joined(&self.clock, participants, DOING, || {
             Session::open(ordinal, spin, inside).doing(DOING)
         })?;
-        self.open = Some(Open { session, participants, cell: None, stuck: false, armed: None });
+        self.open = Some(Open {
+            session,
+            participants,
+            cell: None,
+            log: PathBuf::new(),
+            stuck: false,
+            armed: None,
+        });
         Ok(FromTenant::Opened { facts })
     }
 

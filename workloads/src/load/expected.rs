@@ -217,8 +217,7 @@ impl OnDevice<'_> {
         let work_per_request = prepared.work_per_request();
         let warm_up = WARM_UP.max(prepared.cycle());
         let pool = Arc::new(EventPool::new(&self.gpu.context, self.gpu.spin, depth)?);
-        let mut device =
-            Requests { gpu: self.gpu, pool: Arc::clone(&pool), prepared: &mut *prepared };
+        let mut device = Requests::new(self.gpu, Arc::clone(&pool), &mut *prepared);
         let mut ended_ns = Vec::with_capacity(requests + 1);
         let failed = |error: DeviceError| self.failed(error);
         // Requests continue until the last measured end. Without them a request that keeps the host

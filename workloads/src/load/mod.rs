@@ -25,6 +25,7 @@ mod output;
 mod pcie;
 mod pinned_copy;
 mod power_virus;
+mod stripes;
 
 pub use calibrate::{Calibrated, calibrate};
 use definition::More;
@@ -33,6 +34,7 @@ pub use error::LoadError;
 use error::Params;
 pub use gpu::Gpu;
 pub use output::{Output, Part};
+pub(crate) use stripes::{Found, Stripes};
 
 /// The loads, by the file that defines them.
 const MODULES: &[&[Load]] = &[

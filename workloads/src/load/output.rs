@@ -69,6 +69,18 @@ impl Output<'_> {
         }
     }
 
+    /// The parts on the device, each with its whole words.
+    pub(super) fn on_device(&self) -> Vec<(DevicePtr, u64)> {
+        let Self::Parts(parts) = self else {
+            return Vec::new();
+        };
+        let on_device = parts.iter().filter_map(|part| match *part {
+            Part::Written(at, bytes) | Part::Kept(at, bytes) => Some((at, bytes / 8)),
+            Part::Host(_) => None,
+        });
+        on_device.collect()
+    }
+
     /// Overwrites what kernels write.
     pub(crate) fn clear(&self, gpu: &Gpu) -> Result<(), DriverError> {
         let Self::Parts(parts) = self else {
@@ -129,7 +141,7 @@ fn of_device(gpu: &Gpu, at: DevicePtr, bytes: u64) -> Result<u64, DriverError> {
 }
 
 /// The digest of words. Four folds at a time: each step waits for the one before it.
-fn of_words(words: &[u64]) -> u64 {
+pub(super) fn of_words(words: &[u64]) -> u64 {
     let (fours, rest) = words.as_chunks::<4>();
     let mut folds = [0, 1, 2, 3];
     for four in fours {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use gpubench_record::sample::MISSING;
-use gpubench_record::{Gate, Phase, Role, SampleRow, SampleStatus, counted};
+use gpubench_record::{Gate, OutputCheck, Phase, Role, SampleRow, SampleStatus, counted};
 
 use super::{ANSWERED_REQUESTS, CellObservation, Findings, HONOURED_REQUESTS, Tenant};
 use crate::gate::samples;
@@ -97,9 +97,16 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
             bad.push(format!("{}: {errors} failed ({codes})", tenant.name()));
         }
         let rows = tenant.rows.iter();
-        let wrong = rows.filter(|row| row.status == SampleStatus::WrongResult).count();
-        if wrong > 0 {
-            wrong_results.push(format!("{}: {wrong} wrong results", tenant.name()));
+        let wrong = rows.filter(|row| row.status == SampleStatus::WrongResult);
+        let wrong: Vec<String> = wrong.map(|row| row.seq.to_string()).collect();
+        if !wrong.is_empty() {
+            let first = wrong[..wrong.len().min(NAMED_MAX)].join(", ");
+            wrong_results.push(format!(
+                "{}: wrong result: {} read inside the window differed from the output after the \
+                 cell, first after request {first}",
+                tenant.name(),
+                counted(wrong.len(), "part")
+            ));
         }
     }
     bad.extend(tenants.iter().filter_map(unread_output));
@@ -150,9 +157,10 @@ fn compared(tenants: &[Tenant<'_>]) -> String {
         } else if output.agrees().is_some() {
             let chance = output.chance_of_one_request(tenant.rows.len() as u64);
             parts.push(format!(
-                "all {} bytes of {name} as alone: a wrong bit that stays is seen, one of a single \
+                "all {} bytes of {name} as alone{}: a wrong bit that stays is seen, one of a single \
                  request with probability {}",
                 output.bytes,
+                read_inside(output),
                 probability(chance)
             ));
         } else {
@@ -160,6 +168,13 @@ fn compared(tenants: &[Tenant<'_>]) -> String {
         }
     }
     if parts.is_empty() { "no output was compared".to_owned() } else { parts.join("; ") }
+}
+
+fn read_inside(output: &OutputCheck) -> String {
+    match output.reads {
+        0 => String::new(),
+        reads => format!(", {} read inside the window in {reads} parts", output.read_bytes),
+    }
 }
 
 /// Three significant digits.
@@ -340,6 +355,9 @@ mod tests {
             world.outputs = outputs.iter().copied().cloned().collect();
             world.judge().gate(&Gate::Results).map(|gate| gate.detail.clone())
         };
+        let read = OutputCheck { reads: 8, read_bytes: 320, ..compared.clone() };
+        let text = detail(&[&read]).unwrap_or_default();
+        assert!(text.contains("as alone, 320 read inside the window in 8 parts: "), "{text}");
         let requests = World::new(Condition::C, MS).rows[0].len() as f64;
         let chance = probability(16.0 / requests);
         assert_eq!(
