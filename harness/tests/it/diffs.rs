@@ -260,6 +260,13 @@ fn a_gate_ends_as_the_flags_say() -> TestResult {
         scale(run, Condition::C, 0.5);
         Ok(())
     })?;
+    // Both sides are scored from their cells by the rules of today.
+    nights.forge("older/n1", |run| {
+        run.scoring = "scoring-v2".to_owned();
+        run.cells.iter_mut().for_each(|cell| cell.lone_ns.clear());
+        Ok(())
+    })?;
+    nights.run(&["history", "pin", "older", "golden", "older/n1"], 0)?;
     statuses(&nights)?;
     refusals(&nights)
 }
@@ -278,6 +285,8 @@ fn statuses(nights: &Nights) -> TestResult {
         ("nights/m1n01", "equal", 0),
         ("nights/m1n01", "worse", 10),
         ("nights/m1n01", "moved", 20),
+        ("--against-history=older --baseline=golden", "equal", 0),
+        ("--against-history=older --baseline=golden", "worse", 10),
         ("--against-history=nights --output=no/such/folder/x", "equal", 5),
         // A regression fails where it is named, and nothing else does.
         ("--against-history=nights --fail-on=regression", "worse", 30),

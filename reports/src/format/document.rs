@@ -248,8 +248,9 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
         (
             "intervals",
             format!(
-                "{}; n counts blocks, or trials for proportions; a range is from minimum to \
-                 maximum",
+                "{}, within this session: how much sessions differ is not part of them \
+                 (gpubench doctor --calibrate measures it); n counts blocks, or trials for \
+                 proportions; a range is from minimum to maximum",
                 intervals(plan)
             ),
         ),

@@ -3,6 +3,7 @@
 mod content;
 mod data;
 
+mod reader;
 mod screen;
 
 use std::collections::BTreeSet;

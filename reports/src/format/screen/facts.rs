@@ -94,7 +94,7 @@ pub(super) fn widths(record: &RunRecord, glance: &Glance) -> String {
         true => overall,
         false => {
             let (level, parts) = (confidence(&record.plan), parts.join(", "));
-            format!("{level} intervals of what is decided: {parts}; {overall}")
+            format!("{level} intervals within this session: {parts}; {overall}")
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::matrix::Selection;
 const LINES_MAX: usize = 40;
 
 /// The matrix that was measured on an H100.
-fn h100() -> RunRecord {
+pub(super) fn h100() -> RunRecord {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/h100_580.159.04_matrix");
     let mut record = Record::open(&dir).unwrap().run().clone();
     let word = |mechanism: &str, axis, word: &str, about: &[&str]| ClaimedWord {
@@ -59,7 +59,7 @@ fn a_published_word_is_compared_only_with_what_it_is_about() {
     assert!(lines(&record).contains("jitter of mps (Low-Medium)"), "{}", lines(&record));
 }
 
-fn screen(record: &RunRecord, width: usize) -> String {
+pub(super) fn screen(record: &RunRecord, width: usize) -> String {
     let options = RenderOptions {
         look: Look { width, color: false },
         record_dir: Some("out/h100".to_owned()),
