@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gpubench_record::{Bursts, CpuGaps, Gaps, LoadSpec};
+use gpubench_record::{Bursts, CpuGaps, LoadSpec};
 
 use crate::clock::thread::ReaperCores;
 use crate::clock::{ClockError, Participation, Time};
@@ -215,7 +215,7 @@ struct Issued {
     overloaded: bool,
     fifo: bool,
     stuck: bool,
-    gaps: Option<(Gaps, Gaps)>,
+    gaps: Option<CpuGaps>,
 }
 
 /// The issuing thread's side.

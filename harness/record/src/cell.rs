@@ -291,7 +291,7 @@ pub struct PhaseGaps {
     /// it sleeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reaper: Option<Gaps>,
-    /// Ends of requests whose stamps the reaper's gaps can have made late, each with the most by
+    /// Ends of requests whose stamps the gaps of the waiting thread can have made late, each with the most by
     /// which they can; absent in the closed loop, and where they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ends: Option<Gaps>,
@@ -305,6 +305,10 @@ pub struct CpuGaps {
     pub closed: PhaseGaps,
     /// In the open loop.
     pub open: PhaseGaps,
+    /// In the sparse phase, where the issuer waits for each request; absent without a
+    /// gap there, and in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<PhaseGaps>,
 }
 
 // Observations around one cell, which its gates judge: instants, error correction, clocks, and

@@ -5,7 +5,7 @@
 //! block (submission, sleep, park) lie outside: the loop stamps their end without counting. A poll
 //! in which the driver waited for a lock is no gap either; the kernel's counts of switches tell.
 
-use gpubench_record::{Gaps, Phase};
+use gpubench_record::{CpuGaps, Gaps, Phase, PhaseGaps};
 
 use super::{DeviceError, Reap};
 use crate::clock::Time;
@@ -24,6 +24,7 @@ pub(super) struct GapCounter<'t> {
     phase: Option<Phase>,
     closed: Gaps,
     open: Gaps,
+    sparse: Gaps,
     /// The gaps counted since a poll last found its request running: by as much at most the stamp
     /// of the next end is late.
     unseen_ns: u64,
@@ -40,6 +41,7 @@ impl<'t> GapCounter<'t> {
             phase: None,
             closed: Gaps::default(),
             open: Gaps::default(),
+            sparse: Gaps::default(),
             unseen_ns: 0,
             late_ends: Gaps::default(),
         })
@@ -76,12 +78,20 @@ impl<'t> GapCounter<'t> {
         self.last_ns = None;
     }
 
-    /// The gaps of the closed loop and of the open loop.
-    pub(super) fn counted(&self) -> (Gaps, Gaps) {
-        (self.closed, self.open)
+    /// The gaps of the thread that submits requests, by phase.
+    pub(super) fn of_issuer(&self) -> CpuGaps {
+        let of = |issuer| PhaseGaps { issuer, reaper: None, late_ends: None };
+        let sparse = PhaseGaps { late_ends: Some(self.late_ends), ..of(self.sparse) };
+        let sparse = (self.sparse.gaps > 0).then_some(sparse);
+        CpuGaps { closed: of(self.closed), open: of(self.open), sparse }
     }
 
-    /// Requests of the open loop whose end can be stamped late because of a gap, each with the
+    /// The gaps of the thread that waits for the requests of the open loop.
+    pub(super) fn of_reaper(&self) -> Gaps {
+        self.open
+    }
+
+    /// Requests of the open loop or of the sparse phase whose end can be stamped late because of a gap, each with the
     /// largest possible delay.
     pub(super) fn late_ends(&self) -> Gaps {
         self.late_ends
@@ -95,7 +105,8 @@ impl<'t> GapCounter<'t> {
     /// A poll found the end of its request. Requests end in order, so a gap can have hidden this
     /// end and those of the requests that the next polls find ended too.
     fn ended(&mut self) {
-        if self.unseen_ns > 0 && self.phase == Some(Phase::Open) {
+        let counts = matches!(self.phase, Some(Phase::Open | Phase::Sparse));
+        if self.unseen_ns > 0 && counts {
             self.late_ends.add(self.unseen_ns);
         }
     }
@@ -115,7 +126,8 @@ impl<'t> GapCounter<'t> {
         let gaps = match self.phase {
             Some(Phase::Closed) => &mut self.closed,
             Some(Phase::Open) => &mut self.open,
-            Some(Phase::Warmup | Phase::Sparse | Phase::Drain) | None => return,
+            Some(Phase::Sparse) => &mut self.sparse,
+            Some(Phase::Warmup | Phase::Drain) | None => return,
         };
         gaps.add(gap_ns);
         self.unseen_ns += gap_ns;
@@ -242,23 +254,25 @@ mod tests {
         let mut counter = counter(&host, Phase::Closed);
         counter.tick(1_000_000);
         counter.tick(1_005_000);
-        assert_eq!(counter.counted().0, Gaps::default(), "5 us are no gap");
+        assert_eq!(counter.of_issuer().closed.issuer, Gaps::default(), "5 us are no gap");
         counter.tick(1_010_001);
         counter.tick(1_030_001);
         let expected = Gaps { gaps: 2, gap_ns_sum: 25_001, gap_ns_max: 20_000, long: None };
-        assert_eq!(counter.counted(), (expected, Gaps::default()));
+        let found = (counter.of_issuer().closed.issuer, counter.of_reaper());
+        assert_eq!(found, (expected, Gaps::default()));
         // A call that blocked for a second lies between.
         counter.resume(2_000_000_000);
         counter.tick(2_000_000_100);
         counter.block();
         counter.tick(3_000_000_000);
-        assert_eq!(counter.counted(), (expected, Gaps::default()));
+        let found = (counter.of_issuer().closed.issuer, counter.of_reaper());
+        assert_eq!(found, (expected, Gaps::default()));
         counter.enter(Phase::Open);
         counter.tick(3_000_009_000);
-        assert_eq!(counter.counted().1.gap_ns_sum, 9_000);
+        assert_eq!(counter.of_reaper().gap_ns_sum, 9_000);
         counter.enter(Phase::Drain);
         counter.tick(4_000_000_000);
-        assert_eq!(counter.counted().1.gap_ns_sum, 9_000);
+        assert_eq!(counter.of_reaper().gap_ns_sum, 9_000);
     }
 
     #[test]
@@ -273,7 +287,7 @@ mod tests {
             host.switch(voluntary, involuntary);
             counter.tick(10_000 * number);
             expected += gaps;
-            assert_eq!(counter.counted().0.gaps, expected, "case {number}");
+            assert_eq!(counter.of_issuer().closed.issuer.gaps, expected, "case {number}");
         }
     }
 
@@ -289,7 +303,7 @@ mod tests {
         let next = Cell::new(0);
         let now_ns = || instants_ns[next.replace(next.get() + 1)];
         let (_, done_ns) = poll(0, 0, &device, now_ns, &mut counter);
-        (done_ns, counter.counted().1.gap_ns_sum)
+        (done_ns, counter.of_reaper().gap_ns_sum)
     }
 
     #[test]
@@ -301,8 +315,15 @@ mod tests {
 
     /// Requests of which each is polled at these instants, the last of which finds it ended.
     fn late_ends(requests: &[&[u64]]) -> Gaps {
-        let host = Host::default();
-        let mut counter = counter(&host, Phase::Open);
+        let [open, sparse] = [Phase::Open, Phase::Sparse].map(|phase| late_in(phase, requests));
+        let of_issuer = sparse.of_issuer().sparse.and_then(|sparse| sparse.late_ends);
+        assert_eq!(of_issuer.unwrap_or_default(), open.late_ends());
+        open.late_ends()
+    }
+
+    fn late_in(phase: Phase, requests: &[&[u64]]) -> GapCounter<'static> {
+        let host = Box::leak(Box::new(Host::default()));
+        let mut counter = counter(host, phase);
         counter.tick(0);
         for instants_ns in requests {
             let device = Polled(AtomicU64::new(instants_ns.len() as u64));
@@ -310,7 +331,7 @@ mod tests {
             let now_ns = || instants_ns[next.replace(next.get() + 1)];
             poll(0, 0, &device, now_ns, &mut counter).0.expect("an end");
         }
-        counter.late_ends()
+        counter
     }
 
     #[test]

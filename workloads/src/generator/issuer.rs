@@ -1,7 +1,7 @@
 //! Issues one request and, where the load needs it, waits for it on the same thread.
 
-use gpubench_record::Gaps;
 use gpubench_record::sample::{MISSING, Phase, SampleRow, SampleStatus};
+use gpubench_record::CpuGaps;
 
 use super::gaps::{self, GapCounter};
 use super::shared::Shared;
@@ -67,9 +67,9 @@ impl<'a> Issuer<'a> {
         }
     }
 
-    /// Its gaps in the closed and in the open loop, where they are counted.
-    pub(super) fn counted_gaps(&self) -> Option<(Gaps, Gaps)> {
-        self.gaps.as_ref().map(GapCounter::counted)
+    /// Its gaps, where they are counted.
+    pub(super) fn counted_gaps(&self) -> Option<CpuGaps> {
+        self.gaps.as_ref().map(GapCounter::of_issuer)
     }
 
     /// Requests issued so far.

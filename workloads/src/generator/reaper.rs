@@ -64,7 +64,7 @@ impl Reaper {
         let participation = Participation::join(&*self.time, self.me)?;
         let mut gaps = GapCounter::new(&*self.time, &*self.reap);
         let worked = self.work(gaps.as_mut());
-        self.shared.note_reaper(fifo, gaps.map(|gaps| (gaps.counted().1, gaps.late_ends())));
+        self.shared.note_reaper(fifo, gaps.map(|gaps| (gaps.of_reaper(), gaps.late_ends())));
         worked?;
         drop(done);
         participation.leave()

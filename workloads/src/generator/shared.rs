@@ -130,14 +130,10 @@ impl Shared {
     /// The result of the run.
     pub(super) fn outcome(&self, issued: &Issued) -> Outcome {
         let journal = self.journal();
-        let cpu_gaps = issued.gaps.map(|(closed, open)| CpuGaps {
-            closed: PhaseGaps { issuer: closed, reaper: None, late_ends: None },
-            open: PhaseGaps {
-                issuer: open,
-                reaper: journal.reaper_gaps.map(|(gaps, _)| gaps),
-                late_ends: journal.reaper_gaps.map(|(_, late)| late),
-            },
-        });
+        let (reaper, late_ends) = journal.reaper_gaps.unzip();
+        let cpu_gaps = issued
+            .gaps
+            .map(|gaps| CpuGaps { open: PhaseGaps { reaper, late_ends, ..gaps.open }, ..gaps });
         Outcome {
             rows: journal.log.committed_rows(),
             unlogged: journal.log.unlogged_rows(),

@@ -9,13 +9,16 @@
 //! value from median-unbiased quantiles, and the interval is a t interval over groups. Quantiles
 //! pooled over a whole session would turn the drift between blocks into spread.
 
-use gpubench_record::{CellResult, Estimate, Sparse};
+use std::collections::BTreeMap;
+
+use gpubench_record::{CellResult, Estimate, Gaps, Sparse};
 use gpubench_stats::queue::queue;
 use gpubench_stats::{Confidence, Effect, NoEstimate, Sorted};
 
 use super::cells::{Cells, Key};
 use super::latency::UNIT;
 use super::rates::{Pairs, printed};
+use super::systematic::Systematic;
 
 /// Lone requests of a group, under each condition: the 99th percentile of 200 has two above it.
 pub const LONE_MIN: usize = 200;
@@ -36,6 +39,8 @@ pub struct Lone {
     pub blocks: Vec<u32>,
     /// Its jitter, in native medians.
     pub values: Vec<f64>,
+    /// By how much each may be lower and higher, because ends can be stamped late.
+    late: Vec<[f64; 2]>,
     /// The mean native median.
     pub native_median_ns: f64,
     /// All lone requests beside the aggressor, rising.
@@ -72,17 +77,17 @@ impl Lone {
         let (mut contended, mut native) = (Stream::default(), Stream::default());
         for (block, top, bottom) in &pairs.measured {
             found.sparse_ns += top.cell.sparse.map_or(0, |sparse: Sparse| sparse.length_ns);
-            contended.add(*block, &top.lone_ns);
-            native.add(*block, &bottom.lone_ns);
+            contended.add(*block, top);
+            native.add(*block, bottom);
         }
         let groups = contended.ns.len().min(native.ns.len()) / LONE_MIN;
         let mut medians_ns = Vec::new();
         for group in 0..groups {
-            let (block, beside_ns) = contended.part(group, groups);
-            let (_, native_ns) = native.part(group, groups);
-            if let Some((value, median_ns)) = jitter(beside_ns, native_ns) {
-                found.blocks.push(block);
+            let parts = [contended.part(group, groups), native.part(group, groups)];
+            if let Some((value, late, median_ns)) = jitter(&parts) {
+                found.blocks.push(parts[0].block);
                 found.values.push(value);
+                found.late.push(late);
                 medians_ns.push(median_ns);
             }
         }
@@ -99,7 +104,14 @@ impl Lone {
     /// # Errors
     /// Below two groups.
     pub fn estimate(&self) -> Result<Estimate, NoEstimate> {
-        Ok(printed(Effect::of_mean(&self.values)?.interval(self.confidence)?, UNIT))
+        let found = printed(Effect::of_mean(&self.values)?.interval(self.confidence)?, UNIT);
+        let mean = |end: usize| {
+            let all = self.late.iter().map(|late| late[end]);
+            all.sum::<f64>() / self.late.len().max(1) as f64
+        };
+        let (lo, hi) = (found.lo - mean(0), found.hi + mean(1));
+        let is_late = lo < found.lo || hi > found.hi;
+        Ok(if is_late { Systematic::default().with_ends(found, lo, hi) } else { found })
     }
 
     /// Blocks that an interval takes at the requests of these; `None` without any request.
@@ -133,31 +145,62 @@ struct Stream {
     ns: Vec<u64>,
     /// Of each request.
     blocks: Vec<u32>,
+    /// Of each block, the ends that can be stamped late.
+    late: BTreeMap<u32, Gaps>,
+}
+
+/// One of equal parts of a stream.
+struct Part<'a> {
+    /// The block in which it begins.
+    block: u32,
+    ns: &'a [u64],
+    /// Ends of its blocks that can be stamped late: how many, and by how much at most.
+    late: u64,
+    late_ns: u64,
 }
 
 impl Stream {
-    fn add(&mut self, block: u32, ns: &[u64]) {
-        self.ns.extend(ns);
+    fn add(&mut self, block: u32, cell: &CellResult) {
+        self.ns.extend(&cell.lone_ns);
         self.blocks.resize(self.ns.len(), block);
+        let gaps = cell.tenant_results.first().and_then(|victim| victim.cpu_gaps.as_ref());
+        let phase =
+            gaps.and_then(|gaps| if is_sparse(cell) { gaps.sparse } else { Some(gaps.open) });
+        self.late.extend(phase.and_then(|phase| phase.late_ends).map(|late| (block, late)));
     }
 
-    /// One of so many equal parts, each at least one request long, and the block that it begins in.
-    fn part(&self, number: usize, parts: usize) -> (u32, &[u64]) {
+    /// One of so many equal parts, each at least one request long.
+    fn part(&self, number: usize, parts: usize) -> Part<'_> {
         let at = |number: usize| number * self.ns.len() / parts;
         let range = at(number)..at(number + 1);
-        (self.blocks[range.start], &self.ns[range])
+        let (block, last) = (self.blocks[range.start], self.blocks[range.end - 1]);
+        let late = || self.late.range(block..=last).map(|(_, gaps)| gaps);
+        Part {
+            block,
+            ns: &self.ns[range],
+            late: late().map(|gaps| gaps.gaps).sum(),
+            late_ns: late().map(|gaps| gaps.gap_ns_max).max().unwrap_or(0),
+        }
     }
 }
 
-/// The jitter of a group, and its native median.
-fn jitter(contended_ns: &[u64], native_ns: &[u64]) -> Option<(f64, f64)> {
-    let [(c50, c99), (n50, n99)] = [contended_ns, native_ns].map(|ns| {
-        let sorted = Sorted::from_ns(ns).ok();
+/// The jitter of a group, by how much it may be lower and higher, and its native median.
+///
+/// Late stamps lengthen latencies, so each quantile lies between its lower figure and the one as
+/// measured. Either end takes the lower figure of the tail that is subtracted or of the other.
+fn jitter([contended, native]: &[Part<'_>; 2]) -> Option<(f64, [f64; 2], f64)> {
+    let [(c50, c99, c99_lo), (n50, n99, n99_lo)] = [contended, native].map(|part| {
+        let sorted = Sorted::from_ns(part.ns).ok();
         let of = |p| sorted.as_ref().and_then(|one| one.median_unbiased(p).ok());
-        (of(0.5).unwrap_or(f64::NAN), of(0.99).unwrap_or(f64::NAN))
+        let p99 = of(0.99).unwrap_or(f64::NAN);
+        // The late ones are longer by the longest at most, and the others are right.
+        let by_rank = of((0.99 - part.late as f64 / part.ns.len() as f64).max(0.5));
+        let lower = by_rank.unwrap_or(f64::NAN).max(p99 - part.late_ns as f64).min(p99);
+        (of(0.5).unwrap_or(f64::NAN), p99, lower)
     });
     let value = ((c99 - c50) - c50 / n50 * (n99 - n50)) / n50;
-    value.is_finite().then_some((value, n50))
+    let late = [(c99 - c99_lo) / n50, c50 / n50 * (n99 - n99_lo) / n50];
+    value.is_finite().then_some((value, late, n50))
 }
 
 // What the queue of the load alone makes of these latencies.
@@ -183,6 +226,7 @@ pub fn queue_alone(pairs: &Pairs<'_>) -> Option<[f64; 2]> {
 
 #[cfg(test)]
 mod tests {
+    use gpubench_record::{CpuGaps, PhaseGaps};
     use gpubench_stats::{ScheduleRng, student_t};
 
     use super::*;
@@ -224,6 +268,46 @@ mod tests {
             .collect();
         let measured = (0..).zip(&cells).map(|(block, [top, native])| (block, top, native));
         Lone::of(&Pairs { measured: measured.collect(), ..Pairs::default() })
+    }
+
+    /// One request in fifty of the native cells, or of the contended ones, is seen 5 ms late.
+    #[test]
+    fn ends_that_are_seen_late_widen_the_interval_and_move_nothing() {
+        let planted = |late: [f64; 2], is_counted: bool| {
+            let mut rng = ScheduleRng::new(3);
+            let mut cells = [gpubench_record::Condition::C, gpubench_record::Condition::N]
+                .map(|condition| vec![cell(condition, Vec::new()); 8]);
+            for (cells, share) in cells.iter_mut().zip(late) {
+                for cell in cells {
+                    let mut gaps = Gaps::default();
+                    for _ in 0..200 {
+                        let is_late = rng.uniform() < share;
+                        let own_ns = MS as f64 * (1.0 + 0.1 * rng.uniform());
+                        cell.lone_ns.push(own_ns as u64 + u64::from(is_late) * 5 * MS);
+                        if is_late {
+                            gaps.add(5 * MS);
+                        }
+                    }
+                    let phase = PhaseGaps { late_ends: Some(gaps), ..PhaseGaps::default() };
+                    let counted = CpuGaps { open: phase, ..CpuGaps::default() };
+                    cell.tenant_results[0].cpu_gaps = is_counted.then_some(counted);
+                }
+            }
+            let [contended, native] = &cells;
+            let measured = (0..).zip(contended).zip(native);
+            let measured = measured.map(|((block, top), bottom)| (block, top, bottom));
+            Lone::of(&Pairs { measured: measured.collect(), ..Pairs::default() })
+                .estimate()
+                .expect("an interval")
+        };
+        for late in [[0.02, 0.0], [0.0, 0.02]] {
+            let (with, without) = (planted(late, true), planted(late, false));
+            assert_eq!(with.value, without.value);
+            assert!(with.lo < 0.0 && 0.0 < with.hi, "{late:?}: {with:?}");
+            assert!(without.lo > 1.0 || without.hi < -1.0, "{late:?}: {without:?}");
+        }
+        let (with, without) = (planted([0.0; 2], true), planted([0.0; 2], false));
+        assert_eq!((with.lo, with.hi), (without.lo, without.hi));
     }
 
     fn normal(rng: &mut ScheduleRng) -> f64 {
