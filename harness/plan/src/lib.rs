@@ -45,7 +45,7 @@ pub fn plan(
     let hash = profile_hash(profile, ptx_hash);
     let profile = &profile.of_run();
     let requested = requested(profile, capabilities);
-    let skips = skips(profile, &requested);
+    let mut skips = skips(profile, &requested);
     let runnable: Vec<&Capability> = requested
         .iter()
         .copied()
@@ -58,13 +58,16 @@ pub fn plan(
     let turns = turns.map(|one| one.variant.variant.clone()).collect();
     let sparse = jitter_pairs(profile, &pairs.pairs);
     let mut layout = layout(profile, &pairs, &sparse, &turns);
-    let Fit { blocks, durations, open_everywhere } =
+    let (Fit { blocks, durations, open_everywhere }, jitter_needs) =
         fitted(profile, pairs.purpose, &groups, &mut layout)?
             .ok_or_else(|| nothing_to_run(&skips))?;
     let durations = budget::whole_periods(durations, &runnable, profile.cell_min.closed.ns);
     let layout = Layout { blocks, open_everywhere, ..layout };
     let cells = in_order(&groups, &layout);
     let ledger = ledger()?;
+    let claimed = ledger.words_of(&names(&requested, &skips));
+    let left_out = &sparse[layout.sparse.len()..];
+    skips.extend(jitter_needs.map(|needed| without_jitter(profile, left_out, needed)));
     Ok(Plan {
         profile: profile.name.clone(),
         profile_hash: hash,
@@ -105,7 +108,7 @@ pub fn plan(
                 .collect(),
         ),
         reference: REFERENCE.to_owned(),
-        claimed: ledger.words_of(&names(&requested, &skips)),
+        claimed,
         claims: ledger.claims,
         skips,
         rotation: draft::recorded(profile, &layout),
@@ -117,13 +120,14 @@ pub fn plan(
 }
 
 /// The fit of the plan; `None` without a cell. As many pairs have sparse phases as the time allows,
-/// the first ones of the profile.
+/// the first ones of the profile; where some have none, also the device time that all of them take.
 fn fitted(
     profile: &Profile,
     purpose: Purpose,
     groups: &[Group<'_>],
     layout: &mut Layout<'_>,
-) -> Result<Option<Fit>, PlanError> {
+) -> Result<Option<(Fit, Option<Span>)>, PlanError> {
+    let mut jitter_needs = None;
     loop {
         let drafts = groups.iter().flat_map(|group| group.cells(layout));
         let per_block = PerBlock::of(drafts, layout);
@@ -137,10 +141,29 @@ fn fitted(
             Purpose::Prove => Ok(budget::one_block(profile)),
         };
         match (fit, layout.sparse) {
-            (Ok(fit), _) => return Ok(Some(fit)),
-            (Err(_), [fewer @ .., _]) => layout.sparse = fewer,
-            (Err(error), []) => return Err(error),
+            (Ok(fit), _) => return Ok(Some((fit, jitter_needs))),
+            (Err(PlanError::TooLittleTime { needed, .. }), [fewer @ .., _]) => {
+                jitter_needs = jitter_needs.or(Some(needed));
+                layout.sparse = fewer;
+            }
+            (Err(error), _) => return Err(error),
         }
+    }
+}
+
+/// What a plan says that has no time for the jitter beside these pairs' aggressors.
+fn without_jitter(profile: &Profile, left_out: &[&Pair], needed: Span) -> Skip {
+    let aggressors: Vec<&str> = left_out.iter().map(|pair| pair.aggressor).collect();
+    Skip {
+        name: Axis::Jitter.as_str().to_owned(),
+        variant: "every mechanism".to_owned(),
+        axis: Some(Axis::Jitter.as_str().to_owned()),
+        reason: format!(
+            "device_time {} has no room for sparse phases: no jitter beside {}",
+            profile.device_time,
+            aggressors.join(", ")
+        ),
+        remedy: Some(format!("device_time = \"{needed}\"")),
     }
 }
 

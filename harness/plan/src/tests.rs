@@ -200,6 +200,15 @@ fn too_little_time_names_the_smallest_sufficient_time() -> TestResult {
     let enough = plan(&Profile { device_time: needed, ..short.clone() }, &host(&[0]), "ptx")?;
     assert!(enough.device_time_ns() <= needed.ns);
     assert!(enough.cells.iter().all(|cell| cell.sparse.is_none()), "they are the first to go");
+    let skip = enough.skips.iter().find(|skip| skip.name == "jitter").ok_or("it is not said")?;
+    assert!(skip.reason.contains("no jitter beside fma-hog, dram-copy"), "{}", skip.reason);
+    let remedy = skip.remedy.as_deref().and_then(|text| text.split('"').nth(1));
+    let device_time = remedy.and_then(Span::parse).ok_or("no time")?;
+    let all = plan(&Profile { device_time, ..short.clone() }, &host(&[0]), "ptx")?;
+    assert!(all.skips.iter().all(|skip| skip.name != "jitter"), "{:?}", all.skips);
+    let less = Span::from_ns(device_time.ns - 1_000_000);
+    let less = plan(&Profile { device_time: less, ..short.clone() }, &host(&[0]), "ptx")?;
+    assert!(less.skips.iter().any(|skip| skip.name == "jitter"));
     let less = Profile { device_time: Span::from_ns(needed.ns - 1), ..short };
     assert!(plan(&less, &host(&[0]), "ptx").is_err());
     Ok(())

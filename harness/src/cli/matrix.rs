@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gpubench_host::device::DeviceSelector;
 use gpubench_plan::profile::Profile;
-use gpubench_record::{Cell, ExitCode};
+use gpubench_record::{Axis, Cell, ExitCode};
 use gpubench_reports::{RenderOptions, View, format};
 use gpubench_run::{Observer, RunEnd, RunPhase};
 use gpubench_store::seal;
@@ -124,7 +124,14 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     for note in notes {
         ui.note(&note);
     }
-    let mut progress = ProgressObserver { progress: ui.progress(&setup.plan_left()) };
+    let plan = setup.plan_left();
+    // The axis that a short device time loses; the report would say so after the run.
+    for skip in plan.skips.iter().filter(|skip| skip.axis.as_deref() == Some(Axis::Jitter.as_str()))
+    {
+        let remedy = skip.remedy.as_deref().map_or(String::new(), |text| format!("; set {text}"));
+        ui.note(&format!("{}{remedy}", skip.reason));
+    }
+    let mut progress = ProgressObserver { progress: ui.progress(&plan) };
     let end = run_until_signal(setup, kernel_log, &mut progress);
     progress.progress.finish();
     // The error of the run has priority: on a full disk the scores cannot be written either.
