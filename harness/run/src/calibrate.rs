@@ -386,18 +386,33 @@ pub async fn measure_peaks(
     Ok(compare(&alone, &detectors))
 }
 
+/// Most that a rate can be of what the hardware is rated for: clocks are reported in whole MHz. A
+/// faster one shows that the reported link or clock is not the one in use (a GH200 reports PCIe and
+/// has NVLink-C2C, a GB10 reports generation 1 with one lane).
+const RATED_MAX: f64 = 1.05;
+
 /// Each aggressor beside the ceiling of the hardware, or else beside the fastest detector of its
 /// resource; without either there is no entry.
 fn compare(alone: &[Rate], detectors: &[Rate]) -> BTreeMap<String, PeakEntry> {
     let of = |one: &Rate| {
+        let exceeded = one.rated.as_ref().filter(|rated| one.per_s > RATED_MAX * rated.per_s);
         let (ceiling, peak_per_s, source) = match &one.rated {
-            Some(rated) => (CeilingKind::Hardware, rated.per_s, rated.source.clone()),
-            None => {
+            Some(rated) if exceeded.is_none() => {
+                (CeilingKind::Hardware, rated.per_s, rated.source.clone())
+            }
+            _ => {
                 let best = detectors
                     .iter()
                     .filter(|other| other.resource == one.resource && other.unit == one.unit)
                     .max_by(|a, b| a.per_s.total_cmp(&b.per_s))?;
-                (CeilingKind::Detector, best.per_s, best.workload.clone())
+                let source = match exceeded {
+                    None => best.workload.clone(),
+                    Some(rated) => format!(
+                        "{}; not {} = {:.3e}, which it exceeds",
+                        best.workload, rated.source, rated.per_s
+                    ),
+                };
+                (CeilingKind::Detector, best.per_s, source)
             }
         };
         let entry = PeakEntry {
@@ -431,6 +446,13 @@ mod tests {
         let peak = &peaks["copy"];
         assert_eq!((peak.ceiling, peak.peak_per_s), (CeilingKind::Hardware, 320.0));
         assert_eq!(peak.source, "clock x width");
+        // A link that is not the one in use.
+        let mut fast = rate("copy", "DRAM", "bytes", 150.0);
+        fast.rated = Some(Rated { per_s: 100.0, source: "generation 1 x1".to_owned() });
+        let peaks = compare(&[fast], &detectors);
+        let peak = &peaks["copy"];
+        assert_eq!((peak.ceiling, peak.peak_per_s), (CeilingKind::Detector, 151.0));
+        assert_eq!(peak.source, "copy, 4x; not generation 1 x1 = 1.000e2, which it exceeds");
     }
 
     #[test]

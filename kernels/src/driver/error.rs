@@ -13,6 +13,16 @@ pub enum DriverError {
         "libcuda has no symbol {symbol}, which this call needs (driver too old, or a stand-in)"
     )]
     MissingSymbol { symbol: &'static str },
+    /// The driver is older than the PTX of the kernels.
+    #[error(
+        "the driver speaks CUDA {}.{}, and the kernels (PTX 7.8) need 11.8: driver 520 or newer",
+        found / 1000,
+        found % 1000 / 10
+    )]
+    TooOld {
+        /// Its version, as cuda.h writes it.
+        found: i32,
+    },
     /// A driver call failed.
     #[error("{function} returned {code} ({name})")]
     Call {

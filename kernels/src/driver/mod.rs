@@ -41,6 +41,10 @@ pub use stream::Graph;
 pub use stream::Stream;
 pub use stream::{Event, EventKind};
 
+/// The oldest CUDA version of a driver whose JIT compiler takes the kernels, which are PTX 7.8: 11.8
+/// (PTX ISA, "Release History"), of drivers from 520 on (CUDA release notes).
+const CUDA_MIN: i32 = 11_080;
+
 /// The loaded libcuda.
 #[derive(Debug)]
 pub struct Driver {
@@ -57,7 +61,10 @@ impl Driver {
         let driver = DRIVER.get_or_init(Self::open).as_ref().map_err(Clone::clone)?;
         // SAFETY: no pointers; zero is the only flag there is.
         unsafe { driver.api.init(0) }?;
-        Ok(driver)
+        match driver.cuda_version()? {
+            found if found < CUDA_MIN => Err(DriverError::TooOld { found }),
+            _ => Ok(driver),
+        }
     }
 
     fn open() -> Result<Self, DriverError> {
