@@ -291,8 +291,8 @@ pub struct PhaseGaps {
     /// it sleeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reaper: Option<Gaps>,
-    /// Ends of requests whose stamps the gaps of the waiting thread can have made late, each with the most by
-    /// which they can; absent in the closed loop, and where they were not counted.
+    /// Ends of requests whose stamps the gaps of the waiting thread can have made late, each with
+    /// the most by which they can; absent in the closed loop, and where they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ends: Option<Gaps>,
 }

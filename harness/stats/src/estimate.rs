@@ -242,7 +242,7 @@ impl Confidence {
         Self::from_alpha(family_alpha / f64::from(rows))
     }
 
-    /// The confidence of each of so many looks at one row, of which the last may decide (Bonferroni).
+    /// The confidence of each of so many looks at one row, any of which may decide (Bonferroni).
     #[must_use]
     pub fn of_looks(looks: u32) -> Self {
         Self { alpha: Self::P95.alpha / f64::from(looks.max(1)) }

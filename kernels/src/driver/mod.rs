@@ -41,8 +41,8 @@ pub use stream::Graph;
 pub use stream::Stream;
 pub use stream::{Event, EventKind};
 
-/// The oldest CUDA version of a driver whose JIT compiler takes the kernels, which are PTX 7.8: 11.8
-/// (PTX ISA, "Release History"), of drivers from 520 on (CUDA release notes).
+/// The oldest CUDA version of a driver whose JIT compiler takes the kernels, which are PTX 7.8:
+/// 11.8 (PTX ISA, "Release History"), of drivers from 520 on (CUDA release notes).
 const CUDA_MIN: i32 = 11_080;
 
 /// The loaded libcuda.

@@ -91,7 +91,8 @@ impl<'t> GapCounter<'t> {
         self.open
     }
 
-    /// Requests of the open loop or of the sparse phase whose end can be stamped late because of a gap, each with the
+    /// Requests of the open loop or of the sparse phase whose end can be stamped late because of a
+    /// gap, each with the
     /// largest possible delay.
     pub(super) fn late_ends(&self) -> Gaps {
         self.late_ends

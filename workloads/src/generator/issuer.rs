@@ -1,7 +1,7 @@
 //! Issues one request and, where the load needs it, waits for it on the same thread.
 
-use gpubench_record::sample::{MISSING, Phase, SampleRow, SampleStatus};
 use gpubench_record::CpuGaps;
+use gpubench_record::sample::{MISSING, Phase, SampleRow, SampleStatus};
 
 use super::gaps::{self, GapCounter};
 use super::shared::Shared;

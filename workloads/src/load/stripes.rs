@@ -29,7 +29,7 @@ pub(crate) struct Stripes {
     parts: Vec<(DevicePtr, u64)>,
     /// Words of a stripe.
     words: u64,
-    turns: Turns,
+    order: Order,
     /// The read on its way.
     under_way: Option<Read>,
     done: Vec<Read>,
@@ -37,7 +37,7 @@ pub(crate) struct Stripes {
 
 /// Which stripe is read after which request.
 #[derive(Debug)]
-struct Turns {
+struct Order {
     /// Stripes of all parts.
     count: u64,
     /// The next one, in an order that visits each once and leaps through the output.
@@ -50,7 +50,7 @@ struct Turns {
     every: u64,
 }
 
-impl Turns {
+impl Order {
     fn new(count: u64, cycle: u64) -> Self {
         let (next, step) = (0, leap(count));
         let every = REQUESTS_PER_READ;
@@ -119,7 +119,7 @@ impl Stripes {
             pinned: PinnedBuffer::alloc(&gpu.context, words as usize)?,
             parts,
             words,
-            turns: Turns::new(count, cycle as u64),
+            order: Order::new(count, cycle as u64),
             under_way: None,
             done: Vec::new(),
         }))
@@ -127,17 +127,17 @@ impl Stripes {
 
     /// Begins a cell.
     pub(crate) fn begin(&mut self) {
-        self.turns.begin();
+        self.order.begin();
         self.under_way = None;
         self.done.clear();
     }
 
     /// Notes that a request was submitted, and reads a stripe where one is due.
     pub(crate) fn submitted(&mut self) -> Result<(), DriverError> {
-        if !self.turns.submitted() || !self.collect()? {
+        if !self.order.submitted() || !self.collect()? {
             return Ok(());
         }
-        let (stripe, request) = self.turns.take();
+        let (stripe, request) = self.order.take();
         if let Some(from) = self.place(stripe) {
             from.read_async(&self.pinned, self.words as usize, &self.stream)?;
             self.under_way = Some(Read { request, stripe, digest: 0 });
@@ -208,7 +208,7 @@ mod tests {
     use gpubench_record::OutputCheck;
     use gpubench_stats::ScheduleRng;
 
-    use super::{Turns, leap};
+    use super::{Order, leap};
 
     /// A request writes a wrong word, which the next request of its kind overwrites.
     #[test]
@@ -217,16 +217,16 @@ mod tests {
         const STRIPES: u64 = 100;
         let mut rng = ScheduleRng::new(1);
         for (requests, cycle) in [(400, 16), (1_000, 200), (5_000, 64)] {
-            let mut turns = Turns::new(STRIPES, cycle);
+            let mut order = Order::new(STRIPES, cycle);
             let (mut seen, mut chances) = (0_u32, 0.0);
             for _ in 0..PLANTS {
                 let mut draw = |below: u64| (rng.uniform() * below as f64) as u64;
                 let (request, stripe) = (draw(requests), draw(STRIPES));
-                turns.begin();
+                order.begin();
                 let (mut reads, mut found) = (0, request + cycle >= requests);
                 for _ in 0..requests {
-                    if turns.submitted() {
-                        let (at, after) = turns.take();
+                    if order.submitted() {
+                        let (at, after) = order.take();
                         reads += 1;
                         found |= at == stripe && (request..request + cycle).contains(&after);
                     }

@@ -157,8 +157,8 @@ fn compared(tenants: &[Tenant<'_>]) -> String {
         } else if output.agrees().is_some() {
             let chance = output.chance_of_one_request(tenant.rows.len() as u64);
             parts.push(format!(
-                "all {} bytes of {name} as alone{}: a wrong bit that stays is seen, one of a single \
-                 request with probability {}",
+                "all {} bytes of {name} as alone{}: a wrong bit that stays is seen, one of a \
+                 single request with probability {}",
                 output.bytes,
                 read_inside(output),
                 probability(chance)

@@ -68,8 +68,9 @@ pub(super) fn forest(record: &RunRecord, variants: &Variants<'_>) -> Option<Mark
             p {
                 "Dot and line: what the victim keeps of its solo rate (retention), with its "
                 (confidence(&record.plan)) " interval. Diamond: what it keeps of the whole device "
-                "(guarantee). Dashed lines: bounds of the levels. Jitter is in native medians; 0 is "
-                "no spread beyond a uniform slowdown. Memory: the share of trials that kept the promise."
+                "(guarantee). Dashed lines: bounds of the levels. Jitter is in native medians; 0 "
+                "is no spread beyond a uniform slowdown. Memory: the share of trials that kept the "
+                "promise."
             }
             div class="panels" { @for panel in panels { (panel) } }
         }
