@@ -92,8 +92,7 @@ impl<'t> GapCounter<'t> {
     }
 
     /// Requests of the open loop or of the sparse phase whose end can be stamped late because of a
-    /// gap, each with the
-    /// largest possible delay.
+    /// gap, each with the largest possible delay.
     pub(super) fn late_ends(&self) -> Gaps {
         self.late_ends
     }
