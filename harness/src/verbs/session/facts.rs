@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubench_compare::diff::Repeatability;
-use gpubench_compare::diff::comparability::LAYOUT;
+use gpubench_compare::diff::comparability::{LAYOUT, keys_of};
 use gpubench_compare::session::Count;
 use gpubench_compare::{Metric, Row, RowKey, Session};
 use gpubench_host::device::THROTTLE_REASONS;
@@ -80,7 +80,36 @@ pub(super) fn of(run: &RunRecord) -> BTreeMap<String, String> {
         let name = format!("{LAYOUT}{}", mechanism.variant);
         put(&name, Some(mechanism.host_changes.join("; ")));
     }
+    facts.extend(keys_of(&profile(run)));
     facts
+}
+
+/// The keys of the profile, as far as the plan keeps them.
+fn profile(run: &RunRecord) -> serde_json::Value {
+    let plan = &run.plan;
+    let mechanisms: Vec<&str> = plan.mechanisms.iter().map(|one| one.variant.as_str()).collect();
+    serde_json::json!({
+        "axes": plan.axes,
+        "blocks": plan.blocks,
+        "bursts": plan.bursts,
+        "cell": plan.durations,
+        "jitter_pairs": plan.jitter_pairs,
+        "kernels": run.calibration.basis.as_ref().map(|basis| &basis.ptx_hash),
+        "load": plan.load * f64::from(plan.tenants),
+        "mechanisms": mechanisms,
+        "neighbours": plan.neighbours,
+        "probes": plan.probes,
+        "service_ns": plan.service_ns,
+        "share": plan.share,
+        "slo_ns": plan.slo_ns,
+        "slo_share": plan.slo_share,
+        "soak": plan.soak,
+        "sweep": plan.sweep,
+        "telemetry_period_ns": plan.telemetry_period_ns,
+        "tenants": plan.tenants,
+        "thresholds": plan.thresholds,
+        "user-victim": plan.user_victim,
+    })
 }
 
 /// The service time of this run, where others of its rotation have another one.

@@ -162,7 +162,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 pub(super) const FOLDER: &str = ".gpubench-index";
 
 /// Rises when a session of the same record has other content.
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 
 /// The files that a session is made from.
 const SOURCES: [&str; 5] =

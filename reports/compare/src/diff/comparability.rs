@@ -1,12 +1,13 @@
 //! What may differ between two sides, and what a difference means.
 //!
-//! A fact that must be equal has one value in all sessions. A profile may have several, the same on
-//! both sides: the hash of older records covers the seed.
+//! A fact that must be equal has one value in all sessions. A profile may have several: the same on
+//! both sides, or one for each seed, which the hash of older records covers.
 
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::session::Session;
 
@@ -72,7 +73,7 @@ pub const FACTS: &[Fact] = &[
     fact("hostname", Class::Note),
     fact("machine", Class::Note),
     fact("margins", Class::Note),
-    fact("seed", Class::Note),
+    fact(SEED, Class::Note),
 ];
 
 /// The fact that no option makes comparable.
@@ -80,6 +81,13 @@ const KIND: &str = "device";
 
 /// The fact whose sides may each have the same several values.
 const PROFILE: &str = "profile";
+
+/// The fact that the profile's hash of older records covers.
+const SEED: &str = "seed";
+
+/// Facts with this prefix hold one key of the profile, as far as plans keep them. They are compared
+/// where the profile's hash differs, and say in what.
+pub const KEY: &str = "profile ";
 
 /// Facts with this prefix hold the layout of one variant; sides are compared where both have it.
 pub const LAYOUT: &str = "layout ";
@@ -117,6 +125,49 @@ pub struct Difference {
     pub after: Vec<String>,
     /// What becomes of it.
     pub treatment: Treatment,
+    /// The keys of the profile that differ, where the fact is the profile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<KeyDifference>,
+}
+
+/// A key of the profile that differs between the sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyDifference {
+    /// Its name: `cell.closed`.
+    pub key: String,
+    /// Values of the side before; `none` where it is not set.
+    pub before: Vec<String>,
+    /// Values of the side after.
+    pub after: Vec<String>,
+}
+
+/// Each key of a table as a fact; a key that is not set has none. Keys that end in `_ns` are
+/// durations.
+#[must_use]
+pub fn keys_of(table: &Value) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    add_keys(KEY, table, &mut facts);
+    facts
+}
+
+fn add_keys(name: &str, value: &Value, facts: &mut Vec<(String, String)>) {
+    let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let text = match value {
+        Value::Null => return,
+        Value::Object(table) => {
+            let dot = if name == KEY { "" } else { "." };
+            table
+                .iter()
+                .for_each(|(key, value)| add_keys(&format!("{name}{dot}{key}"), value, facts));
+            return;
+        }
+        Value::Array(items) => items.iter().map(word).collect::<Vec<_>>().join(", "),
+        one => word(one),
+    };
+    facts.push(match (name.strip_suffix("_ns"), value.as_f64()) {
+        (Some(name), Some(ns)) => (name.to_owned(), format!("{} ms", ns / 1e6)),
+        _ => (name.to_owned(), text),
+    });
 }
 
 /// Whether a name can be varied.
@@ -143,7 +194,8 @@ pub fn differences(
     for fact in FACTS {
         let sides = [before, after].map(|side| values(side, fact.name));
         let varied = is_varied(fact.name) || fact.with.is_some_and(is_varied);
-        if !differ(fact, varied, &sides) {
+        let by_seed = || fact.name == PROFILE && is_by_seed(before.iter().chain(after));
+        if !differ(fact, varied, &sides) || by_seed() {
             continue;
         }
         let treatment = match fact.class {
@@ -158,9 +210,10 @@ pub fn differences(
             Class::Warn => Treatment::Confounds,
             Class::Note => Treatment::Noted,
         };
-        found.push(difference(fact.name, sides, treatment));
+        let keys = if fact.name == PROFILE { differing_keys(before, after) } else { Vec::new() };
+        found.push(Difference { keys, ..difference(fact.name, sides, treatment) });
     }
-    for name in layouts(before).intersection(&layouts(after)) {
+    for name in named(before, LAYOUT).intersection(&named(after, LAYOUT)) {
         let sides = [before, after].map(|side| values(side, name));
         if sides[0] == sides[1] {
             continue;
@@ -181,7 +234,37 @@ fn differ(fact: &Fact, varied: bool, sides: &[BTreeSet<&str>; 2]) -> bool {
 
 fn difference(name: &str, sides: [BTreeSet<&str>; 2], treatment: Treatment) -> Difference {
     let [before, after] = sides.map(|side| side.into_iter().map(str::to_owned).collect());
-    Difference { fact: name.to_owned(), before, after, treatment }
+    Difference { fact: name.to_owned(), before, after, treatment, keys: Vec::new() }
+}
+
+/// Whether profiles differ by the seed alone: each hash has one seed, each seed one hash, and all
+/// sessions have the same keys.
+fn is_by_seed<'a>(sessions: impl Iterator<Item = &'a Session> + Clone) -> bool {
+    let of = |name: &str| sessions.clone().map(|one| one.facts.get(name)).collect::<BTreeSet<_>>();
+    let pairs: BTreeSet<_> =
+        sessions.clone().map(|one| [PROFILE, SEED].map(|name| one.facts.get(name))).collect();
+    let keys: BTreeSet<Vec<_>> = sessions
+        .clone()
+        .map(|one| one.facts.iter().filter(|(name, _)| name.starts_with(KEY)).collect())
+        .collect();
+    let is_one_to_one = [PROFILE, SEED].iter().all(|name| of(name).len() == pairs.len());
+    is_one_to_one && keys.len() == 1 && keys.iter().all(|keys| !keys.is_empty())
+}
+
+fn differing_keys(before: &[Session], after: &[Session]) -> Vec<KeyDifference> {
+    let names = named(before, KEY);
+    let names = names.union(&named(after, KEY)).copied().collect::<Vec<_>>();
+    let of_key = |name: &str| {
+        let sides = [before, after].map(|side| values(side, name));
+        let [before, after] =
+            sides.map(|side| if side.is_empty() { BTreeSet::from(["none"]) } else { side });
+        (before != after).then(|| {
+            let [before, after] =
+                [before, after].map(|side| side.into_iter().map(str::to_owned).collect());
+            KeyDifference { key: name[KEY.len()..].to_owned(), before, after }
+        })
+    };
+    names.into_iter().filter_map(of_key).collect()
 }
 
 fn values<'a>(side: &'a [Session], name: &str) -> BTreeSet<&'a str> {
@@ -189,9 +272,10 @@ fn values<'a>(side: &'a [Session], name: &str) -> BTreeSet<&'a str> {
     found.map(String::as_str).collect()
 }
 
-fn layouts(side: &[Session]) -> BTreeSet<&str> {
+/// The facts with a prefix.
+fn named<'a>(side: &'a [Session], prefix: &str) -> BTreeSet<&'a str> {
     let names = side.iter().flat_map(|session| session.facts.keys());
-    names.map(String::as_str).filter(|name| name.starts_with(LAYOUT)).collect()
+    names.map(String::as_str).filter(|name| name.starts_with(prefix)).collect()
 }
 
 /// A level whose means over sessions differ too much.
@@ -209,6 +293,7 @@ fn moved(
         before: vec![format!("{one:.0}")],
         after: vec![format!("{two:.0}")],
         treatment: Treatment::Confounds,
+        keys: Vec::new(),
     })
 }
 
@@ -288,6 +373,62 @@ mod tests {
         let drivers = side(&[&[("driver", "1")], &[("driver", "2")]]);
         let found = treatments(&drivers, &side(&[&[("driver", "3")]]), &["driver"]);
         assert_eq!(found, [("driver".to_owned(), Treatment::Confounds)]);
+    }
+
+    #[test]
+    fn profiles_that_differ_name_their_keys() {
+        let table = serde_json::json!({
+            "service_ns": 500_000, "slo_ns": null, "axes": ["compute", "jitter"],
+            "soak": { "check_ns": 100_000_000, "on": true }, "share": 0.5
+        });
+        let found = keys_of(&table);
+        let expected = [
+            ("profile axes", "compute, jitter"),
+            ("profile service", "0.5 ms"),
+            ("profile share", "0.5"),
+            ("profile soak.check", "100 ms"),
+            ("profile soak.on", "true"),
+        ];
+        let mut found: Vec<_> = found.iter().map(|(name, text)| (&**name, &**text)).collect();
+        found.sort_unstable();
+        assert_eq!(found, expected);
+        let one = side(&[&[("profile", "a"), ("profile window", "500 ms"), ("profile load", "1")]]);
+        let two = side(&[&[("profile", "b"), ("profile window", "400 ms"), ("profile load", "1")]]);
+        let three = side(&[&[("profile", "c"), ("profile sweep", "2"), ("profile load", "1")]]);
+        let keys = |one: &[Session], two: &[Session]| {
+            let found = differences(one, two, &[], false);
+            assert_eq!(found.len(), 1);
+            assert_eq!(found[0].treatment, Treatment::Refused);
+            let keys = found[0].keys.iter();
+            keys.map(|key| format!("{} {} -> {}", key.key, key.before[0], key.after[0])).collect()
+        };
+        let found: Vec<String> = keys(&one, &two);
+        assert_eq!(found, ["window 500 ms -> 400 ms"]);
+        let found: Vec<String> = keys(&one, &three);
+        assert_eq!(found, ["sweep none -> 2", "window 500 ms -> none"]);
+    }
+
+    /// The hash of older records covers the seed.
+    #[test]
+    fn profiles_that_differ_by_the_seed_alone_are_comparable() {
+        let of = |profile: &str, seed: &str, load: &str| {
+            side(&[&[("profile", profile), ("seed", seed), ("profile load", load)]])
+        };
+        let seed = ("seed".to_owned(), Treatment::Noted);
+        let profile = ("profile".to_owned(), Treatment::Refused);
+        assert_eq!(treatments(&of("a", "1", "2"), &of("b", "2", "2"), &[]), [seed.clone()]);
+        // Another key, two profiles of one seed, and two seeds of one profile: the hash differs
+        // by more than the seed.
+        let found = treatments(&of("a", "1", "2"), &of("b", "2", "3"), &[]);
+        assert_eq!(found, [profile.clone(), seed.clone()]);
+        assert_eq!(treatments(&of("a", "1", "2"), &of("b", "1", "2"), &[]), [profile.clone()]);
+        let [two, other] = [["a", "b"], ["a", "c"]]
+            .map(|[one, two]| [of(one, "1", "2"), of(two, "2", "2")].concat());
+        assert_eq!(treatments(&two, &two, &[]), []);
+        assert_eq!(treatments(&two, &other, &[]), [profile.clone()]);
+        // A record without keys says nothing.
+        let bare = |profile, seed| side(&[&[("profile", profile), ("seed", seed)]]);
+        assert_eq!(treatments(&bare("a", "1"), &bare("b", "2"), &[]), [profile, seed]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use gpubench_record::ExitCode;
 use gpubench_stats::NoEstimate;
 
 pub use change::{BASELINE_MIN, SESSIONS_MIN};
-pub use comparability::{Difference, Treatment};
+pub use comparability::{Difference, KeyDifference, Treatment};
 pub use options::{FailOn, MarginsWish, Options, Repeatability, margin_of};
 pub use report::{Counts, DiffRow, Doubt, Family, Figures, Report};
 pub use verdict::Verdict;

@@ -6,7 +6,7 @@ use gpubench_record::DeviceKind;
 use gpubench_show::{Block, Cell, Line, Look, Page, Paint, Table};
 
 use super::{Detail, Format, RenderError, VIRTUAL_TITLE, junit, summary, written};
-use crate::diff::{DiffRow, Doubt, Figures, Report, Treatment, Verdict};
+use crate::diff::{DiffRow, Difference, Doubt, Figures, KeyDifference, Report, Treatment, Verdict};
 use crate::session::Metric;
 
 /// A comparison as words.
@@ -244,10 +244,13 @@ fn notices(report: &Report) -> Vec<String> {
         Treatment::Confounds => Some("also differs"),
         Treatment::Noted => Some("noted"),
     };
-    notices.extend(report.differences.iter().filter_map(|one| {
-        let what = listed(one.treatment)?;
-        Some(format!("{what}: {} {}", one.fact, arrow(&one.before, &one.after)))
-    }));
+    for one in &report.differences {
+        let what = listed(one.treatment);
+        notices.extend(
+            what.map(|what| format!("{what}: {} {}", one.fact, arrow(&one.before, &one.after))),
+        );
+        notices.extend(keys(one));
+    }
     let sessions = report.before.iter().chain(&report.after);
     notices.extend(sessions.flat_map(|session| {
         let losses = session.losses.iter();
@@ -263,6 +266,23 @@ fn notices(report: &Report) -> Vec<String> {
         )
     }));
     notices
+}
+
+/// Keys of the profile that are named; formats for programs have all.
+const KEYS_MAX: usize = 4;
+
+/// In what profiles differ.
+fn keys(profile: &Difference) -> Option<String> {
+    if profile.fact != "profile" {
+        return None;
+    }
+    let of_key = |one: &KeyDifference| format!("{} {}", one.key, arrow(&one.before, &one.after));
+    let named: Vec<String> = profile.keys.iter().take(KEYS_MAX).map(of_key).collect();
+    Some(match profile.keys.len().saturating_sub(KEYS_MAX) {
+        _ if named.is_empty() => "no key of the profile that records keep differs".to_owned(),
+        0 => format!("keys of the profile: {}", named.join("; ")),
+        more => format!("keys of the profile: {}; and {more} more", named.join("; ")),
+    })
 }
 
 /// The texts that reports print beside rows, each kind once.

@@ -9,7 +9,7 @@ use gpubench_show::Look;
 use super::diff::Document;
 use super::{Detail, Format, VIRTUAL_TITLE, diff};
 use crate::diff::report::{DiffRow, Family, Figures, Report};
-use crate::diff::{Counts, Difference, Treatment, Verdict};
+use crate::diff::{Counts, Difference, KeyDifference, Treatment, Verdict};
 use crate::session::{Metric, RowKey};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
@@ -144,6 +144,7 @@ fn many_values_of_a_fact_are_a_count_with_two_examples() {
         before: (0..count).map(value).collect(),
         after: vec!["620.00".to_owned()],
         treatment: Treatment::Noted,
+        keys: Vec::new(),
     };
     for (count, wanted) in [
         (15, "noted: machine 15 different (000000000000, 000000000001...) -> 620.00"),
@@ -153,5 +154,35 @@ fn many_values_of_a_fact_are_a_count_with_two_examples() {
         let report = Report { differences: vec![differs(count)], ..report() };
         let notices = Document::of(&report, Detail::Changes).notices;
         assert!(notices.iter().any(|notice| notice == wanted), "{notices:?}");
+    }
+}
+
+#[test]
+fn keys_of_profiles_are_named_and_the_rest_is_counted() {
+    let key = |at: usize| KeyDifference {
+        key: format!("k{at}"),
+        before: vec![format!("{at} ms")],
+        after: vec!["none".to_owned()],
+    };
+    for (count, wanted) in [
+        (0, "no key of the profile that records keep differs"),
+        (2, "keys of the profile: k0 0 ms -> none; k1 1 ms -> none"),
+        (
+            6,
+            "keys of the profile: k0 0 ms -> none; k1 1 ms -> none; k2 2 ms -> none; k3 3 ms -> \
+             none; and 2 more",
+        ),
+    ] {
+        let difference = Difference {
+            fact: "profile".to_owned(),
+            before: vec!["a".to_owned()],
+            after: vec!["b".to_owned()],
+            treatment: Treatment::Refused,
+            keys: (0..count).map(key).collect(),
+        };
+        let report = Report { differences: vec![difference], ..report() };
+        let notices = Document::of(&report, Detail::Changes).notices;
+        let refused = notices.iter().position(|one| one == "differs, and must not: profile a -> b");
+        assert_eq!(notices[refused.unwrap() + 1], wanted);
     }
 }
