@@ -20,7 +20,7 @@ use gpubench_stats::NoEstimate;
 pub use change::{BASELINE_MIN, SESSIONS_MIN};
 pub use comparability::{Difference, KeyDifference, Treatment};
 pub use options::{FailOn, MarginsWish, Options, Repeatability, margin_of};
-pub use report::{Counts, DiffRow, Doubt, Family, Figures, Report};
+pub use report::{Conclusion, Counts, DiffRow, Doubt, Family, Figures, Report};
 pub use verdict::Verdict;
 
 use crate::session::Session;
@@ -50,7 +50,8 @@ pub fn diff(
         (Vec::new(), Family { rows: 0, alpha: ALPHA, coverage: 1.0 - ALPHA })
     };
     let counts = Counts::of(&rows);
-    let exit = exit(comparable, &counts, options.fail_on);
+    let conclusion = if comparable { counts.conclusion() } else { Conclusion::NotComparable };
+    let exit = exit(conclusion, &counts, options.fail_on);
     Ok(Report {
         diff_format: FORMAT,
         kind: first.kind,
@@ -65,6 +66,7 @@ pub fn diff(
         family,
         rows,
         counts,
+        conclusion,
         repetition,
         exit: exit.code(),
     })
@@ -90,18 +92,15 @@ fn reference(session: &Session) -> SessionRef {
     }
 }
 
-/// A comparison without a single verdict is inconclusive too: it must not look like success.
-fn exit(comparable: bool, counts: &Counts, fail_on: FailOn) -> ExitCode {
+fn exit(conclusion: Conclusion, counts: &Counts, fail_on: FailOn) -> ExitCode {
     let decided = counts.regressed + counts.improved + counts.unchanged;
     let open = counts.inconclusive + counts.lost > 0 || decided == 0;
-    if !comparable {
-        ExitCode::NotComparable
-    } else if fail_on.regression && counts.regressed > 0 {
-        ExitCode::Regression
-    } else if (fail_on.inconclusive && open) || (fail_on.improved && counts.improved > 0) {
-        ExitCode::Inconclusive
-    } else {
-        ExitCode::Done
+    match conclusion {
+        Conclusion::NotComparable => ExitCode::NotComparable,
+        Conclusion::Regression if fail_on.regression => ExitCode::Regression,
+        _ if fail_on.inconclusive && open => ExitCode::Inconclusive,
+        _ if fail_on.improved && counts.improved > 0 => ExitCode::Inconclusive,
+        _ => ExitCode::Done,
     }
 }
 

@@ -45,10 +45,32 @@ pub struct Report {
     pub rows: Vec<DiffRow>,
     /// Primary rows by verdict.
     pub counts: Counts,
+    /// What all primary rows say together, whatever `--fail-on` makes of it.
+    pub conclusion: Conclusion,
     /// The A/A pairs of these sessions.
     pub repetition: Repetition,
     /// Exit status.
     pub exit: u8,
+}
+
+/// What a comparison says: the first that applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Conclusion {
+    /// A fact differs that must not.
+    NotComparable,
+    /// A row regressed.
+    Regression,
+    /// A row differs between the sessions, and the cause cannot be attributed.
+    NotAttributable,
+    /// A row is inconclusive, or only one side measured it.
+    Open,
+    /// No row has figures on both sides.
+    NothingCompared,
+    /// A row improved, and the others are unchanged.
+    Improvement,
+    /// Every row is equal within the margin.
+    Equal,
 }
 
 /// A session of a side.
@@ -90,6 +112,10 @@ pub struct DiffRow {
     /// The whole interval lies beyond the margin.
     #[serde(default)]
     pub confirmed: bool,
+    /// An inconclusive row whose change reaches the margin with an interval that excludes 0, between
+    /// sessions too few to attribute it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub differs: bool,
     /// Whether the figures of both sides are bounds and no values, because the victim starved: such
     /// a row has no verdict and counts for no exit status.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -183,6 +209,8 @@ pub struct Counts {
     pub unchanged: u32,
     /// None of these.
     pub inconclusive: u32,
+    /// Of these, rows that differ and cannot be attributed.
+    pub differing: u32,
     /// Figures cannot be trusted.
     pub invalid: u32,
     /// No figures on one side.
@@ -206,11 +234,29 @@ impl Counts {
                 Verdict::NotMeasured => &mut counts.not_measured,
             };
             *count += 1;
+            counts.differing += u32::from(row.differs);
             if row.figures.is_none() && row.sessions.iter().any(|n| *n > 0) {
                 counts.lost += 1;
             }
         }
         counts
+    }
+
+    /// A comparison without a single verdict is open too: it must not look like success.
+    pub(super) const fn conclusion(&self) -> Conclusion {
+        if self.regressed > 0 {
+            Conclusion::Regression
+        } else if self.differing > 0 {
+            Conclusion::NotAttributable
+        } else if self.inconclusive + self.lost > 0 {
+            Conclusion::Open
+        } else if self.improved > 0 {
+            Conclusion::Improvement
+        } else if self.unchanged > 0 {
+            Conclusion::Equal
+        } else {
+            Conclusion::NothingCompared
+        }
     }
 }
 

@@ -264,7 +264,8 @@ fn proportion<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimat
 impl Draft<'_> {
     fn judge(&mut self, means: [f64; 2], judged: Judged, change: Change, margin: f64) {
         let row = &mut self.row;
-        (row.verdict, row.confirmed) = (judged.verdict, judged.confirmed);
+        (row.verdict, row.confirmed, row.differs) =
+            (judged.verdict, judged.confirmed, judged.differs);
         row.reason.clone_from(&judged.reason);
         row.figures = Some(figures(&row.key, means, &change, &judged, margin));
         self.judged = Some((judged, change, margin));
@@ -278,6 +279,7 @@ fn empty(key: &RowKey, sessions: [usize; 2]) -> DiffRow {
         primary: key.metric.is_primary(),
         verdict: Verdict::NotMeasured,
         confirmed: false,
+        differs: false,
         bounds: false,
         reason: None,
         doubts: Vec::new(),
@@ -399,9 +401,10 @@ fn adjust(
         };
         figures.p_adjusted = p;
         let row = &mut draft.row;
-        let is_change = matches!(row.verdict, Verdict::Regressed | Verdict::Improved);
+        let is_change =
+            row.differs || matches!(row.verdict, Verdict::Regressed | Verdict::Improved);
         if correction == Correction::BenjaminiHochberg && is_change && p >= ALPHA {
-            (row.verdict, row.confirmed) = (Verdict::Inconclusive, false);
+            (row.verdict, row.confirmed, row.differs) = (Verdict::Inconclusive, false, false);
             row.reason = Some("may be chance among so many rows".to_owned());
         }
     }

@@ -12,8 +12,11 @@ use gpubench_record::{ExitCode, Margins};
 use gpubench_stats::power::Test;
 use gpubench_stats::{Confidence, ScheduleRng};
 
+use gpubench_show::Look;
+
 use super::{DiffRow, FailOn, Options, Report, Verdict, diff, margin_of};
 use crate::history::Baseline;
+use crate::render::{self, Detail, Format};
 use crate::session::{Bounds, Dose, Metric, Parts, Row, RowKey, Series, Session};
 
 /// Rows of three metrics under nine mechanisms: a family of 27.
@@ -197,6 +200,42 @@ fn each_exit_status_has_its_comparison() {
         session.rows.remove(&key(2, Metric::P99));
     }
     assert_eq!(code(&before, &partial, &options), 10);
+}
+
+/// A script tells rows that differ from open ones, which have the same exit status.
+#[test]
+fn each_conclusion_has_its_comparison_and_its_last_line() {
+    use super::Conclusion::{Equal, Improvement, NotAttributable, NotComparable, Open, Regression};
+    let mut rng = ScheduleRng::new(43);
+    let world = World { sd: 0.001, mechanisms: 1, ..WORLD };
+    let of = |worse, sd, rng: &mut ScheduleRng| side("s", World { sd, worse, ..world }, rng);
+    let before = of(0.0, 0.001, &mut rng);
+    let [equal, worse] = [0.0, 0.3].map(|by| of(by, 0.001, &mut rng));
+    let noisy = of(0.0, 0.2, &mut rng);
+    let mut other = equal.clone();
+    other[0].facts.insert("driver".to_owned(), "two".to_owned());
+    for (before, after, conclusion, exit, last) in [
+        (&before[..], &other[..], NotComparable, 20, "or use --force. exit 20"),
+        (&before, &worse, Regression, 30, "3 regressions. exit 30"),
+        (&before, &noisy, Open, 10, "no regression shown, 3 rows are open. exit 10"),
+        (&worse, &before, Improvement, 0, "no regression. exit 0"),
+        (&before, &equal, Equal, 0, "no regression. exit 0"),
+        // One session a side.
+        (
+            &before[..1],
+            &worse[..1],
+            NotAttributable,
+            10,
+            "3 rows differ, cause not attributable. exit 10",
+        ),
+        (&before[..1], &equal[..1], Equal, 0, "no regression between these two sessions. exit 0"),
+    ] {
+        let report = compared(before, after);
+        assert_eq!((report.conclusion, report.exit), (conclusion, exit), "{report:?}");
+        let text = render::diff(&report, Format::Text, Detail::Changes, Look::PIPED).unwrap();
+        assert!(text.trim_end().ends_with(last), "{text}");
+        assert_eq!(report.counts.differing, if conclusion == NotAttributable { 3 } else { 0 });
+    }
 }
 
 #[test]

@@ -83,6 +83,8 @@ pub struct Judged {
     pub verdict: Verdict,
     /// The interval of the family lies beyond the margin as a whole.
     pub confirmed: bool,
+    /// The change would be one, and cannot be attributed.
+    pub differs: bool,
     /// The interval of the family.
     pub family: [f64; 2],
     /// The 90 % interval.
@@ -140,6 +142,7 @@ impl Judged {
         Self {
             verdict: Verdict::Inconclusive,
             confirmed: false,
+            differs: false,
             p: 1.0,
             detectable: None,
             sessions_needed: None,
@@ -168,6 +171,7 @@ impl Judged {
         Self {
             verdict: Verdict::Inconclusive,
             confirmed: false,
+            differs: false,
             family,
             equivalence,
             p,
@@ -196,6 +200,7 @@ impl Judged {
             };
             let may_be_shown = !differs && matches!(change.basis, Basis::Sessions | Basis::Blocks);
             if !(may_be_shown && is_equal) {
+                self.differs = differs;
                 self.reason = Some(format!("{found}: {why}"));
                 return;
             }
@@ -315,12 +320,14 @@ mod tests {
         assert_eq!(found.verdict, Verdict::Inconclusive);
         let reason = found.reason.unwrap();
         assert!(reason.starts_with("the sessions differ; not attributable"), "{reason}");
+        assert!(found.differs);
         // Two sessions that agree within the margin are equal, which says nothing about others.
         let equal = judged(&Change { effect: change(0.0, 0.001).effect, ..single }, -1.0);
         assert_eq!(equal.verdict, Verdict::Unchanged);
         assert_eq!(equal.reason.as_deref(), Some(OF_TWO_SESSIONS));
         let wide = Change { effect: change(0.0, 0.1).effect, ..single };
-        assert_eq!(judged(&wide, -1.0).verdict, Verdict::Inconclusive);
+        let open = judged(&wide, -1.0);
+        assert_eq!((open.verdict, open.differs), (Verdict::Inconclusive, false));
         // One against a few is not: a prediction from few sessions is wide for a reason.
         let few = Change { basis: Basis::Prediction, effect: change(0.0, 0.001).effect, ..single };
         assert_eq!(judged(&few, -1.0).verdict, Verdict::Inconclusive);

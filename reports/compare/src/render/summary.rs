@@ -3,7 +3,7 @@
 use gpubench_record::counted;
 
 use crate::diff::change::Basis;
-use crate::diff::{Counts, DiffRow, Report};
+use crate::diff::{Conclusion, Counts, DiffRow, Report};
 
 /// One sentence each.
 pub(super) fn lines(report: &Report) -> Vec<String> {
@@ -14,8 +14,9 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
             report.exit
         )];
     }
-    let Counts { regressed, improved, unchanged, inconclusive, invalid, not_measured, lost } =
-        report.counts;
+    let Counts {
+        regressed, improved, unchanged, inconclusive, invalid, not_measured, lost, ..
+    } = report.counts;
     let mut lines = vec![format!(
         "{}: {regressed} regressed, {improved} improved, {inconclusive} inconclusive, \
          {unchanged} unchanged (shown to be equivalent within the margin)",
@@ -125,13 +126,24 @@ fn detectable(report: &Report) -> Option<String> {
 fn conclusion(report: &Report) -> String {
     let counts = &report.counts;
     let is_of_single = [&report.before, &report.after].iter().all(|side| side.len() == 1);
-    match (counts.regressed, counts.inconclusive + counts.lost) {
-        (0, 0) if counts.unchanged + counts.improved == 0 => "nothing to compare".to_owned(),
-        (0, 0) if is_of_single => "no regression between these two sessions".to_owned(),
-        (0, 0) => "no regression".to_owned(),
-        (0, 1) => "no regression shown, 1 row is open".to_owned(),
-        (0, open) => format!("no regression shown, {open} rows are open"),
-        (1, _) => "1 regression".to_owned(),
-        (n, _) => format!("{n} regressions"),
+    let open = match counts.inconclusive + counts.lost - counts.differing {
+        0 => String::new(),
+        1 => "1 row is open".to_owned(),
+        n => format!("{n} rows are open"),
+    };
+    match (report.conclusion, counts.regressed, counts.differing) {
+        (Conclusion::Regression, 1, _) => "1 regression".to_owned(),
+        (Conclusion::Regression, n, _) => format!("{n} regressions"),
+        (Conclusion::NotAttributable, _, n) => {
+            let rows = if n == 1 { "1 row differs".to_owned() } else { format!("{n} rows differ") };
+            let and = if open.is_empty() { "" } else { "; " };
+            format!("{rows}, cause not attributable{and}{open}")
+        }
+        (Conclusion::Open, ..) => format!("no regression shown, {open}"),
+        (Conclusion::Improvement | Conclusion::Equal, ..) if is_of_single => {
+            "no regression between these two sessions".to_owned()
+        }
+        (Conclusion::Improvement | Conclusion::Equal, ..) => "no regression".to_owned(),
+        _ => "nothing to compare".to_owned(),
     }
 }

@@ -9,7 +9,7 @@ use gpubench_show::Look;
 use super::diff::Document;
 use super::{Detail, Format, VIRTUAL_TITLE, diff};
 use crate::diff::report::{DiffRow, Family, Figures, Report};
-use crate::diff::{Counts, Difference, KeyDifference, Treatment, Verdict};
+use crate::diff::{Conclusion, Counts, Difference, KeyDifference, Treatment, Verdict};
 use crate::session::{Metric, RowKey};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
@@ -70,6 +70,7 @@ fn report() -> Report {
         primary: true,
         verdict,
         confirmed: true,
+        differs: false,
         bounds: false,
         reason: None,
         doubts: Vec::new(),
@@ -96,6 +97,7 @@ fn report() -> Report {
         attribution: "a change is attributed to: driver".to_owned(),
         family: Family { rows: 2, alpha: 0.05, coverage: 0.975 },
         counts: Counts::of(&rows),
+        conclusion: Conclusion::Regression,
         rows,
         repetition: crate::diff::repetition::Repetition::default(),
         exit: 30,
