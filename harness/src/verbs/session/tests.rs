@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use gpubench_compare::diff::{DiffRow, Options, Report, Verdict, diff};
+use gpubench_compare::diff::{Conclusion, DiffRow, Options, Report, Verdict, diff};
 use gpubench_compare::render::{Detail, Format};
 use gpubench_compare::{Metric, Row, render};
 use gpubench_plan::profile::Overrides;
-use gpubench_record::{CellFigures, CellResult, Condition, Ends, Json, Outcome};
+use gpubench_record::{CellFigures, CellResult, Condition, Ends, Gate, GateState, Json, Outcome};
 use gpubench_stats::ScheduleRng;
 use gpubench_store::Record;
 use gpubench_store::{EVENTS_FILE, RECORD_FILE};
@@ -153,6 +153,36 @@ fn a_comparison_has_every_bound_of_the_report() -> TestResult {
     assert!(compared > 60, "{compared}");
     // Retention and guarantee beside the PCIe aggressor, under two mechanisms.
     assert_eq!(bounds, 4);
+    Ok(())
+}
+
+#[test]
+fn starved_windows_of_n_and_of_n_plus_1_completions_have_no_verdict() -> TestResult {
+    let folder = nights_of(2, usize::MAX)?;
+    let [one, two] = ["n0", "n1"].map(|name| folder.path().join(name));
+    let mut run = Record::open(&two)?.run().clone();
+    let mut windows = 0;
+    for cell in &mut run.cells {
+        let is_starved = cell.gate_state(&Gate::ClosedRate) == Some(GateState::NotEvaluated);
+        if let (Some(rate), true) = (&mut cell.figures.closed_rate_per_s, is_starved) {
+            // The rate of n completions is that of n + 1: the most that it can have been.
+            let completed = cell.requests.entry("closed".to_owned()).or_default();
+            *rate *= (*completed + 2) as f64 / (*completed + 1) as f64;
+            *completed += 1;
+            windows += 1;
+        }
+    }
+    assert_eq!(windows, 16);
+    std::fs::write(two.join(RECORD_FILE), run.to_json()?)?;
+    let report = compared(session(&one)?, session(&two)?)?;
+    // Retention, guarantee and contended rate beside the PCIe aggressor, under two mechanisms.
+    let of_bounds: Vec<&DiffRow> = report.rows.iter().filter(|row| row.bounds).collect();
+    assert_eq!(of_bounds.len(), 6);
+    for row in of_bounds {
+        assert!(row.figures.as_ref().is_some_and(|figures| figures.change > 0.5), "{row:?}");
+        assert!(row.verdict == Verdict::Inconclusive && !row.primary && !row.differs, "{row:?}");
+    }
+    assert_eq!(report.conclusion, Conclusion::Open);
     Ok(())
 }
 
