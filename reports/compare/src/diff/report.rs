@@ -141,6 +141,20 @@ pub struct DiffRow {
     pub figures: Option<Figures>,
 }
 
+impl DiffRow {
+    /// Whether it got worse or better, or differs without a known cause.
+    #[must_use]
+    pub const fn is_change(&self) -> bool {
+        self.differs || matches!(self.verdict, Verdict::Regressed | Verdict::Improved)
+    }
+
+    /// The size of its change in margins; 0 without figures.
+    #[must_use]
+    pub fn size(&self) -> f64 {
+        self.figures.as_ref().map_or(0.0, |figures| (figures.change / figures.margin).abs())
+    }
+}
+
 /// What reports print beside a row. Texts that differ in their numbers alone are one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Doubt {

@@ -1,11 +1,11 @@
 //! The words of a comparison of two sides, and its documents: lines for a terminal, a table for
 //! pages.
 
-use gpubench_record::DeviceKind;
+use gpubench_record::{DeviceKind, counted};
 
 use gpubench_show::{Block, Cell, Line, Look, Page, Paint, Table};
 
-use super::{Detail, Format, RenderError, VIRTUAL_TITLE, junit, summary, written};
+use super::{Detail, Format, RenderError, VIRTUAL_TITLE, intervals, junit, summary, written};
 use crate::diff::{DiffRow, Difference, Doubt, Figures, KeyDifference, Report, Treatment, Verdict};
 use crate::session::Metric;
 
@@ -14,7 +14,13 @@ pub(super) struct Document {
     pub title: String,
     /// What a reader needs before any figure, one sentence each.
     pub notices: Vec<String>,
+    /// Those that changed first, then those that are open, each by its size.
     pub rows: Vec<RowWords>,
+    /// How many of them changed, and of the doubts those of these rows.
+    pub changed: usize,
+    changed_doubts: usize,
+    /// How many rows are unchanged, and what is known of them.
+    unchanged: Option<String>,
     /// What reports print beside these rows, numbered as in their notes.
     pub doubts: Vec<String>,
     /// Counts and what was left out, one sentence each.
@@ -88,11 +94,21 @@ impl RowWords {
         std::iter::once(verdict).chain(texts.map(Cell::text)).collect()
     }
 
+    fn what(&self) -> String {
+        format!("{} {}, {}", self.mechanism, self.metric, self.axis)
+    }
+
+    /// The row in one sentence, which holds the change or the reason why there is none.
+    fn line(&self) -> Line {
+        let found = if self.change == "-" { &self.note } else { &self.change };
+        let line = Line::new(format!("{}: {found}", self.what())).indented(0, VERDICT);
+        line.marked(&self.verdict, self.paint())
+    }
+
     /// Three lines at most, whatever the lengths of the names.
-    fn lines(&self) -> Vec<Line> {
-        let what = format!("{} {}, {}", self.mechanism, self.metric, self.axis);
+    pub(super) fn lines(&self) -> Vec<Line> {
         let mut lines =
-            vec![Line::new(what).indented(0, VERDICT).marked(&self.verdict, self.paint())];
+            vec![Line::new(self.what()).indented(0, VERDICT).marked(&self.verdict, self.paint())];
         let mut below = |text: String| lines.push(Line::new(text).indented(VERDICT, VERDICT));
         let [before, after] = &self.figures;
         if self.change != "-" {
@@ -122,8 +138,8 @@ pub fn diff(
     look: Look,
 ) -> Result<String, RenderError> {
     let document = |format| match format {
-        Format::Text => Document::of(report, detail).lines(),
-        Format::Html => page(report, Detail::Full),
+        Format::Text => Document::of(report, detail).lines(detail),
+        Format::Html => with_charts(report),
         _ => page(report, detail),
     };
     match format {
@@ -138,7 +154,7 @@ pub fn page(report: &Report, detail: Detail) -> Page {
     let document = Document::of(report, detail);
     let heading = match detail {
         Detail::Changes => "Rows that changed or are undecided",
-        Detail::Full => "Every row, primary ones first",
+        Detail::Full => "Every row, those that changed first",
     };
     let rows = document.rows.iter().map(RowWords::cells);
     let numbers = ["before", "after", "margin", "detectable", "sessions"];
@@ -152,13 +168,50 @@ pub fn page(report: &Report, detail: Detail) -> Page {
     page
 }
 
+/// Rows that changed which the page names before its charts.
+const LEAD_MAX: usize = 12;
+
+/// The page: what changed, the intervals of all rows, then everything.
+fn with_charts(report: &Report) -> Page {
+    let mut page = page(report, Detail::Full);
+    let document = Document::of(report, Detail::Changes);
+    let mut lead = vec![Block::Notice(summary::conclusion(report))];
+    let changed = document.rows[..document.changed].iter();
+    lead.extend(changed.clone().take(LEAD_MAX).map(|row| row.line().into()));
+    let more = changed.len().saturating_sub(LEAD_MAX);
+    lead.extend((more > 0).then(|| Line::new(format!("and {more} more, in the table")).into()));
+    lead.extend(intervals::charts(report).into_iter().map(Block::Chart));
+    let at = usize::from(report.kind == DeviceKind::Virtual);
+    page.blocks.splice(at..at, lead);
+    page
+}
+
+/// Open rows that a terminal shows where there are several, each in one sentence.
+const OPEN_MAX: usize = 3;
+
 impl Document {
-    /// The document for a terminal.
-    fn lines(self) -> Page {
+    /// The document for a terminal: one screen of rows that did not change, unless all are wanted.
+    pub(super) fn lines(mut self, detail: Detail) -> Page {
         let mut page = Page::new(self.title);
         self.notices.into_iter().for_each(|notice| page.notice(notice));
         page.push(Block::Gap);
-        self.rows.iter().flat_map(RowWords::lines).for_each(|line| page.push(line));
+        let (changed, others) = self.rows.split_at(self.changed);
+        changed.iter().flat_map(RowWords::lines).for_each(|line| page.push(line));
+        if detail == Detail::Full || others.len() <= 1 {
+            others.iter().flat_map(RowWords::lines).for_each(|line| page.push(line));
+        } else {
+            others.iter().take(OPEN_MAX).for_each(|row| page.push(row.line()));
+            self.doubts.truncate(self.changed_doubts);
+        }
+        let more = others.len().saturating_sub(OPEN_MAX);
+        if detail == Detail::Changes && more > 0 {
+            let more = counted(more, "more row");
+            page.push(Line::new(format!("{more} without a verdict: --full")).indented(VERDICT, 0));
+        }
+        let unchanged = self.unchanged.map(|text| {
+            Line::new(text).indented(0, VERDICT).marked(Verdict::Unchanged.as_str(), Paint::Plain)
+        });
+        unchanged.into_iter().for_each(|line| page.push(line));
         page.push(Block::Gap);
         self.doubts.into_iter().for_each(|text| page.push(Line::new(text).indented(0, 4)));
         page.push(Block::Gap);
@@ -177,20 +230,48 @@ impl Document {
             }
         };
         let mut rows: Vec<&DiffRow> = report.rows.iter().filter(shown).collect();
-        let order = |row: &&DiffRow| {
-            let rank = Verdict::ALL.iter().position(|one| *one == row.verdict);
-            (!row.primary, rank)
-        };
-        rows.sort_by_key(order);
+        rows.sort_by(|a, b| {
+            let order = |row: &DiffRow| {
+                let rank = Verdict::ALL.iter().position(|one| *one == row.verdict);
+                (!row.is_change(), !row.primary, rank)
+            };
+            order(a).cmp(&order(b)).then(b.size().total_cmp(&a.size()))
+        });
+        let changed = rows.iter().filter(|row| row.is_change()).count();
         let mut numbers = Numbers::default();
+        let mut words: Vec<RowWords> =
+            rows[..changed].iter().map(|row| row_words(row, &mut numbers)).collect();
+        let changed_doubts = numbers.0.len();
+        words.extend(rows[changed..].iter().map(|row| row_words(row, &mut numbers)));
         Self {
             title: title(report),
             notices: notices(report),
-            rows: rows.into_iter().map(|row| row_words(row, &mut numbers)).collect(),
+            rows: words,
+            changed,
+            changed_doubts,
+            unchanged: if detail == Detail::Full { None } else { unchanged(report) },
             doubts: numbers.lines(),
             summary: summary::lines(report),
         }
     }
+}
+
+/// The rows that are shown to be equal, with the one that is least so.
+fn unchanged(report: &Report) -> Option<String> {
+    let is_unchanged = |row: &&DiffRow| row.primary && row.verdict == Verdict::Unchanged;
+    let ends = |f: &Figures| f.equivalence_hi.max(-f.equivalence_lo) / f.margin;
+    let rows = report.rows.iter().filter(is_unchanged);
+    let rows: Vec<_> = rows.filter_map(|row| Some((row, row.figures.as_ref()?))).collect();
+    let (widest, figures) = rows.iter().max_by(|a, b| ends(a.1).total_cmp(&ends(b.1)))?;
+    let [lo, hi] = [figures.equivalence_lo, figures.equivalence_hi]
+        .map(|end| of_change(widest.key.metric, end));
+    Some(format!(
+        "{} shown to be equal: at most [{lo}, {hi}] (90 %), in {} {}, {}",
+        counted(rows.len(), "row"),
+        widest.key.variant,
+        widest.key.metric.as_str(),
+        widest.key.axis
+    ))
 }
 
 fn title(report: &Report) -> String {
@@ -392,7 +473,7 @@ fn shown(row: &DiffRow) -> [String; 2] {
 }
 
 /// A change in the unit of its row.
-fn of_change(metric: Metric, change: f64) -> String {
+pub(super) fn of_change(metric: Metric, change: f64) -> String {
     match metric {
         Metric::Jitter => format!("{change:+.2}"),
         Metric::Survival => format!("{:+.1} points", 100.0 * change),

@@ -359,7 +359,7 @@ fn labels(markers: &[Marker]) -> Vec<Option<Label>> {
 }
 
 /// The text, cut to so many characters.
-fn fitting(text: &str, chars: usize) -> String {
+pub(super) fn fitting(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();
     }

@@ -3,6 +3,7 @@
 mod diff;
 mod fidelity;
 mod history;
+mod intervals;
 mod junit;
 mod outliers;
 mod side_by_side;

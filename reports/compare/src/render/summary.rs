@@ -19,7 +19,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     } = report.counts;
     let mut lines = vec![format!(
         "{}: {regressed} regressed, {improved} improved, {inconclusive} inconclusive, \
-         {unchanged} unchanged (shown to be equivalent within the margin)",
+         {unchanged} unchanged",
         counted(
             (regressed + improved + inconclusive + unchanged + invalid + not_measured) as usize,
             "primary row"
@@ -27,8 +27,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     )];
     let margins = report.margins;
     lines.push(format!(
-        "margins: {:.1} %, p99 {:.1} %, jitter the larger of {:.2} medians and {:.0} %, \
-         proportions {:.0} points",
+        "margins: {:.1} %, p99 {:.1} %, jitter {:.2} medians or {:.0} %, trials {:.0} points",
         100.0 * margins.ratio,
         100.0 * margins.p99,
         margins.jitter,
@@ -45,7 +44,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     lines.extend(of_bounds(report));
     lines.extend(detectable(report));
     lines.push(format!(
-        "intervals: {:.1} % for each primary row, 95 % for all of them together; 95 % for others{}",
+        "intervals: {:.1} % for a primary row (95 % for all together), 95 % for others{}",
         100.0 * report.family.coverage,
         if is_within_sessions(report) {
             "; within these two sessions, without the unknown spread between sessions"
@@ -115,15 +114,15 @@ fn detectable(report: &Report) -> Option<String> {
     let percent = |at: usize| changes.get(at).map(|change| 100.0 * change);
     let last = changes.len().checked_sub(1)?;
     Some(format!(
-        "smallest detectable change (80 % power): {:.1} % in the median row, {:.1} % to {:.1} % by \
-         row",
+        "detectable (80 % power): {:.1} % in the median row, {:.1} % to {:.1} % by row",
         percent(last / 2)?,
         percent(0)?,
         percent(last)?
     ))
 }
 
-fn conclusion(report: &Report) -> String {
+/// What the comparison says, in words.
+pub(super) fn conclusion(report: &Report) -> String {
     let counts = &report.counts;
     let is_of_single = [&report.before, &report.after].iter().all(|side| side.len() == 1);
     let open = match counts.inconclusive + counts.lost - counts.differing {

@@ -8,7 +8,7 @@ use gpubench_show::Look;
 
 use super::diff::Document;
 use super::{Detail, Format, VIRTUAL_TITLE, diff};
-use crate::diff::report::{DiffRow, Family, Figures, Report};
+use crate::diff::report::{DiffRow, Doubt, Family, Figures, Report};
 use crate::diff::{Conclusion, Counts, Difference, KeyDifference, Treatment, Verdict};
 use crate::session::{Metric, RowKey};
 
@@ -187,4 +187,79 @@ fn keys_of_profiles_are_named_and_the_rest_is_counted() {
         let refused = notices.iter().position(|one| one == "differs, and must not: profile a -> b");
         assert_eq!(notices[refused.unwrap() + 1], wanted);
     }
+}
+
+/// A comparison of 60 rows: three that regressed, some that are open, the rest unchanged.
+fn of_sixty(open: usize) -> Report {
+    let base = report().rows.remove(0);
+    let row = |at: usize| {
+        let (verdict, by) = match at {
+            0..3 => (Verdict::Regressed, 3.0 + at as f64),
+            _ if at < 3 + open => (Verdict::Inconclusive, 0.1 * at as f64),
+            _ => (Verdict::Unchanged, 0.01 * at as f64),
+        };
+        let mut row = DiffRow { verdict, confirmed: false, ..base.clone() };
+        row.key.variant = format!("time-slicing[slice={at}]");
+        row.hint = (at < 3).then_some(crate::diff::hint::Hint::Interference);
+        let doubt = |text: String| Doubt { text, sessions: [1, 1] };
+        row.doubts = vec![doubt("the victim starved in 3 of 8 blocks".to_owned())];
+        row.doubts.extend((at >= 3).then(|| doubt(format!("{} is odd", row.key.variant))));
+        if let Some(figures) = &mut row.figures {
+            figures.change = -by * figures.margin;
+            (figures.lo, figures.hi) = (figures.change - 0.02, figures.change + 0.02);
+            (figures.equivalence_lo, figures.equivalence_hi) = (figures.change - 0.01, 0.01);
+            figures.sessions_needed = Some(7);
+        }
+        row
+    };
+    let rows: Vec<DiffRow> = (0..60).map(row).collect();
+    let counts = Counts::of(&rows);
+    Report { rows, counts, ..report() }
+}
+
+#[test]
+fn sixty_rows_fit_a_screen_beside_those_that_changed() {
+    let look = Look { width: 80, color: false };
+    for open in [0, 1, 3, 20, 57] {
+        let report = of_sixty(open);
+        let text = Document::of(&report, Detail::Changes).lines(Detail::Changes).text(look);
+        let mut page = gpubench_show::Page::new("");
+        let document = Document::of(&report, Detail::Changes);
+        let changed = document.rows[..document.changed].iter();
+        changed.flat_map(super::diff::RowWords::lines).for_each(|line| page.push(line));
+        let changed = page.text(look).trim().lines().count();
+        assert!(changed >= 9 && text.lines().count() <= changed + 24, "{changed}\n{text}");
+        // The largest change is on top.
+        let at = |word: &str| text.find(word).unwrap_or(usize::MAX);
+        assert!(at("[slice=2]") < at("[slice=0]") && at("[slice=0]") < at("slice=3]"), "{text}");
+        let more = format!("{} more rows without a verdict: --full", open.max(3) - 3);
+        assert_eq!(text.contains(&more), open > 3, "{text}");
+        let unchanged = format!("{} rows shown to be equal: at most [", 57 - open);
+        assert_eq!(text.contains(&unchanged), open < 57, "{text}");
+        let all = Document::of(&report, Detail::Full).lines(Detail::Full).text(look);
+        assert!((0..60).all(|at| all.contains(&format!("slice={at}]"))), "{all}");
+    }
+}
+
+#[test]
+fn the_page_leads_with_what_changed_and_draws_every_row() -> TestResult {
+    let page = diff(&of_sixty(20), Format::Html, Detail::Changes, Look::PIPED)?;
+    let at = |text: &str| page.find(text).unwrap_or(usize::MAX);
+    assert!(at("3 regressions") < at("<svg class=\"wide\""), "{page}");
+    assert!(at("slice=2] retention") < at("<svg") && at("<svg") < at("a change is attributed"));
+    let svg = page.split("<svg").nth(1).and_then(|svg| svg.split("</svg>").next()).unwrap();
+    assert_eq!(svg.matches("class=\"dots\"").count(), 60);
+    assert_eq!(svg.matches("class=\"worse\"").count(), 3);
+    // The band is one margin to each side of zero, and the worst row is at the right of it.
+    let numbers = |from: &str| -> Vec<f64> {
+        let path = svg.split(from).nth(1).unwrap().split('"').next().unwrap();
+        path.split(|c: char| c != '.' && !c.is_ascii_digit())
+            .filter_map(|x| x.parse().ok())
+            .collect()
+    };
+    let (band, zero) = (numbers("class=\"band\" d=\""), numbers("class=\"grid\" d=\"")[0]);
+    assert!((f64::midpoint(band[0], band[2]) - zero).abs() < 0.1, "{band:?} {zero}");
+    let worst = numbers("class=\"dots\" d=\"")[0];
+    assert!(((worst - zero) / (band[2] - zero) - 5.0).abs() < 0.02, "{worst} {band:?} {zero}");
+    Ok(())
 }
