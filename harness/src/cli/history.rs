@@ -21,7 +21,8 @@ pub const EXIT_CODES: &[ExitCode] = LISTING;
 
 /// Lists the sessions of many nights as series, with alarms and change points
 ///
-/// It judges nothing: an alarm is a reason to look, and a verdict comes from gpubench diff.
+/// An alarm and a change point are reasons to look. The segments before and after an event are
+/// compared by the rules of gpubench diff, and the exit code stays 0.
 #[derive(Debug, clap::Args)]
 #[command(
     after_long_help = exit_codes_help(EXIT_CODES),

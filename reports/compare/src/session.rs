@@ -123,12 +123,12 @@ impl Session {
             if let Row::Measured(series) = row {
                 // A figure that is not finite stays for the reader of the series to refuse.
                 if let Ok(mean) = series.mean() {
-                    let is_bound = series.is_bound;
-                    *series = Series { blocks: vec![mean], is_bound, ..Series::default() };
+                    let Series { is_bound, bounds, .. } = *series;
+                    *series = Series { blocks: vec![mean], is_bound, bounds, ..Series::default() };
                 }
             }
         }
-        (self.repeats, self.doubts) = (BTreeMap::new(), Vec::new());
+        self.doubts.clear();
         self
     }
 }

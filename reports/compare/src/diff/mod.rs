@@ -21,6 +21,7 @@ pub use change::{BASELINE_MIN, SESSIONS_MIN};
 pub use comparability::{Difference, KeyDifference, Treatment};
 pub use options::{FailOn, MarginsWish, Options, Repeatability, margin_of};
 pub use report::{Conclusion, Counts, DiffRow, Doubt, Family, Figures, Report};
+pub(crate) use verdict::POWER;
 pub use verdict::Verdict;
 
 use crate::session::Session;

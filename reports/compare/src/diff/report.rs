@@ -276,7 +276,7 @@ impl Counts {
 
 impl Figures {
     /// A change or one of its ends in the unit of the row: a share for logarithms.
-    pub(super) fn unit_of(metric: Metric, value: f64) -> f64 {
+    pub(crate) fn unit_of(metric: Metric, value: f64) -> f64 {
         if metric.is_log() { value.exp_m1() } else { value }
     }
 }

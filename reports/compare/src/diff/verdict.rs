@@ -13,7 +13,7 @@ use super::change::{Basis, Change};
 use crate::session::Bounds;
 
 /// The power of the smallest detectable effect.
-pub(super) const POWER: f64 = 0.8;
+pub(crate) const POWER: f64 = 0.8;
 /// Most sessions a side that a row asks for.
 pub(super) const SESSIONS_MAX: u32 = 1000;
 

@@ -164,7 +164,7 @@ pub(super) fn identity(session: &Session) -> Identity {
 // Events between nights: what changed on purpose begins a new segment.
 
 /// Facts whose change is an event.
-const EVENTS: [&str; 3] = ["driver", "vbios", "kernel"];
+pub(super) const EVENTS: [&str; 3] = ["driver", "vbios", "kernel"];
 
 /// A change that a person declared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 
 use gpubench_record::Margins;
 use gpubench_stats::NoEstimate;
-use gpubench_stats::change_point;
 use gpubench_stats::change_point::Direction;
 use gpubench_stats::change_point::{Search, change_points};
+use gpubench_stats::power::Test;
 use gpubench_stats::summary::mean;
+use gpubench_stats::{Confidence, change_point};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,10 +24,12 @@ pub use baseline::IDENTITY;
 pub(crate) use baseline::LABEL;
 pub use baseline::{Baseline, NoBaseline};
 
-use crate::diff::{MarginsWish, margin_of};
-use crate::session::{RowKey, Session};
+use crate::diff::{
+    Figures, MarginsWish, Options, POWER, Report, Treatment, Verdict, diff, margin_of,
+};
+use crate::session::{Row, RowKey, Session};
 use baseline::by_identity;
-use baseline::{Event, starts};
+use baseline::{EVENTS, Event, starts};
 
 /// Version of the JSON of a history.
 pub const FORMAT: u32 = 1;
@@ -65,6 +68,33 @@ pub struct SeriesReport {
     pub changes: Vec<ChangePoint>,
     /// Alarms inside segments, the first of each.
     pub alarms: Vec<AlarmAt>,
+    /// The segments before and after each event, compared by the rules of `diff`.
+    #[serde(default)]
+    pub crossings: Vec<Crossing>,
+    /// The smallest change that a look at the last segment finds with 80 % power, if it is in the
+    /// middle; absent below 18 nights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
+}
+
+/// The nights of the segment before an event against those of the segment after it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Crossing {
+    /// The last night before it and the first one after it.
+    pub between: [String; 2],
+    /// Nights with the row, before and after.
+    pub sessions: [u32; 2],
+    /// As in `diff`.
+    pub verdict: Verdict,
+    /// Why, where that needs words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Facts that differ beside the event: a change can be an effect of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_differs: Vec<String>,
+    /// As in `diff`; absent where a side has no night with the row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<Figures>,
 }
 
 /// One session of a series.
@@ -104,6 +134,10 @@ pub struct ChangePoint {
     pub change: f64,
     /// Whether the row got worse.
     pub worse: bool,
+    /// Nights at which the segment was long enough to be searched: the error of one look is so many
+    /// times smaller than 5 %.
+    #[serde(default)]
+    pub looks: u32,
 }
 
 /// The night at which the sum of deviations of a segment reached its limit.
@@ -142,11 +176,14 @@ impl History {
         let mut series = Vec::new();
         for (identity, nights) in by_identity(&ordered, by) {
             let events = starts(&nights, declared);
+            let across = across(&nights, &events)?;
             let mut keys: Vec<&RowKey> = nights.iter().flat_map(|one| one.keys()).collect();
             keys.sort();
             keys.dedup();
             for key in keys.into_iter().filter(|key| key.metric.is_primary()) {
-                series.push(SeriesReport::of(&identity, key, &nights, &events, margins)?);
+                let mut one = SeriesReport::of(&identity, key, &nights, &events, margins)?;
+                one.crossings = across.iter().filter_map(|of| crossing(of, key)).collect();
+                series.push(one);
             }
         }
         let mut lost = lost;
@@ -181,6 +218,8 @@ impl SeriesReport {
             events: Vec::new(),
             changes: Vec::new(),
             alarms: Vec::new(),
+            crossings: Vec::new(),
+            detectable: None,
         };
         let mut segments: Vec<Vec<(&str, f64)>> = vec![Vec::new()];
         for (at, session) in sessions.iter().enumerate() {
@@ -210,12 +249,17 @@ impl SeriesReport {
             }
         }
         for segment in &segments {
-            report.search(segment, margins)?;
+            report.detectable = report.search(segment, margins)?;
         }
         Ok(report)
     }
 
-    fn search(&mut self, segment: &[(&str, f64)], margins: Margins) -> Result<(), NoEstimate> {
+    /// Searches a segment, and returns the smallest change in its middle that such a look finds.
+    fn search(
+        &mut self,
+        segment: &[(&str, f64)],
+        margins: Margins,
+    ) -> Result<Option<f64>, NoEstimate> {
         let metric = self.key.metric;
         let values: Vec<f64> = segment.iter().map(|(_, value)| *value).collect();
         if let Some(alarm) = change_point::first_alarm(&values)? {
@@ -225,7 +269,14 @@ impl SeriesReport {
                 worse: is_up == (metric.worse() > 0.0),
             });
         }
-        let points = change_points(&values, Search::default())?;
+        let mut search = Search::default();
+        let Some(looks) = (values.len() + 1).checked_sub(2 * search.part_min).filter(|n| *n > 0)
+        else {
+            return Ok(None);
+        };
+        let looks = u32::try_from(looks).unwrap_or(u32::MAX);
+        search.permutations = search.permutations.max(looks.saturating_mul(LOOKS_MIN) - 1);
+        let points = change_points(&values, search)?;
         let ends: Vec<usize> =
             [0].into_iter().chain(points.iter().copied()).chain([values.len()]).collect();
         for around in ends.windows(3) {
@@ -239,22 +290,94 @@ impl SeriesReport {
             let at = around[1];
             self.changes.push(ChangePoint {
                 between: [segment[at - 1].0, segment[at].0].map(str::to_owned),
-                change: if metric.is_log() { change.exp_m1() } else { change },
+                change: Figures::unit_of(metric, change),
                 worse: change * metric.worse() > 0.0,
+                looks,
             });
         }
-        Ok(())
+        if values.len() < DETECTABLE_MIN {
+            return Ok(None);
+        }
+        let mut squares = 0.0;
+        for stretch in ends.windows(2).map(|ends| &values[ends[0]..ends[1]]) {
+            let centre = mean(stretch)?;
+            squares += stretch.iter().map(|value| (value - centre).powi(2)).sum::<f64>();
+        }
+        let df = values.len() as f64 - ends.len() as f64;
+        let half = (values.len() / 2) as f64;
+        let test = Test {
+            se: (squares / (df + 1.0) * (1.0 / half + 1.0 / (values.len() as f64 - half))).sqrt(),
+            df,
+            // The split with the largest distance is one of as many as there are looks.
+            confidence: Confidence::from_alpha(
+                1.0 / f64::from(search.permutations + 1) / f64::from(looks),
+            )?,
+            margin: margin_of(margins, metric, mean(&values)?.abs()),
+        };
+        Ok(Some(Figures::unit_of(metric, test.detectable(POWER)?)))
     }
+}
+
+/// Looks times the error of each is at most one in so many.
+const LOOKS_MIN: u32 = 20;
+
+/// Nights from which a change in the middle is found four times out of five however large it is. Of
+/// fewer, a permutation too often has the same two parts: of 14 nights every 1,716th.
+const DETECTABLE_MIN: usize = 18;
+
+/// Neighbouring segments, compared by the rules of `diff`, with the nights between which they meet.
+fn across(nights: &[&Session], events: &[Event]) -> Result<Vec<([String; 2], Report)>, NoEstimate> {
+    let mut ends: Vec<usize> = events.iter().map(|event| event.before).collect();
+    ends.extend([0, nights.len()]);
+    ends.sort_unstable();
+    ends.dedup();
+    let options = Options { vary: EVENTS.map(str::to_owned).into(), ..Options::default() };
+    let compared = ends.windows(3).map(|ends| {
+        let sides = [&nights[ends[0]..ends[1]], &nights[ends[1]..ends[2]]];
+        let has = |side: &[&Session], key: &RowKey| {
+            side.iter().filter(|night| night.rows.get(key).is_some_and(Row::is_measured)).count()
+        };
+        // Of two single nights only the means are left, which have no spread.
+        let [before, after] = sides.map(|side| {
+            let mut side: Vec<Session> = side.iter().map(|night| (*night).clone()).collect();
+            for night in &mut side {
+                night.rows.retain(|key, _| sides.map(|side| has(side, key)) != [1, 1]);
+            }
+            side
+        });
+        let names = [ends[1] - 1, ends[1]].map(|at| nights[at].name.clone());
+        Ok((names, diff(&before, &after, &options)?))
+    });
+    compared.collect()
+}
+
+/// What the comparison says of a row; `None` where it has it on one side at most.
+fn crossing((between, report): &([String; 2], Report), key: &RowKey) -> Option<Crossing> {
+    let also = report.differences.iter().filter(|one| one.treatment == Treatment::Confounds);
+    let also_differs = also.map(|one| one.fact.clone()).collect();
+    let row = report.rows.iter().find(|row| row.key == *key && row.figures.is_some());
+    let refused = (!report.comparable).then(|| report.attribution.clone());
+    (row.is_some() || refused.is_some()).then(|| Crossing {
+        between: between.clone(),
+        sessions: row.map_or([0, 0], |row| row.sessions),
+        verdict: row.map_or(Verdict::NotMeasured, |row| row.verdict),
+        reason: refused.or_else(|| row?.reason.clone()),
+        also_differs,
+        figures: row.and_then(|row| row.figures.clone()),
+    })
 }
 
 /// Rows by the nights between which they changed.
 fn alerts(series: &[SeriesReport]) -> Vec<Alert> {
     let mut by_nights: BTreeMap<[String; 2], Vec<String>> = BTreeMap::new();
     for one in series {
-        for change in &one.changes {
+        let is_change =
+            |of: &&Crossing| matches!(of.verdict, Verdict::Regressed | Verdict::Improved);
+        let crossings = one.crossings.iter().filter(is_change).map(|of| &of.between);
+        for between in one.changes.iter().map(|change| &change.between).chain(crossings) {
             let key = &one.key;
             let row = format!("{} {} {}", key.variant, key.axis, key.metric.as_str());
-            by_nights.entry(change.between.clone()).or_default().push(row);
+            by_nights.entry(between.clone()).or_default().push(row);
         }
     }
     by_nights.into_iter().map(|(between, rows)| Alert { between, rows }).collect()

@@ -1,8 +1,12 @@
 //! Histories of simulated nights.
 
+use gpubench_record::Margins;
+use gpubench_show::Look;
 use gpubench_stats::ScheduleRng;
 
 use super::{Baseline, Declared, History, NoBaseline};
+use crate::diff::{Options, Verdict, diff};
+use crate::render::{self, Format};
 use crate::session::{Metric, Row, RowKey, Series, Session};
 
 fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session {
@@ -61,6 +65,74 @@ fn a_step_is_located_and_raises_an_alarm() {
     assert!((series.changes[0].change + 0.095).abs() < 0.02);
     assert!(series.alarms[0].worse);
     assert_eq!(found.alerts[0].rows, ["mps bandwidth/dram retention"]);
+    assert_eq!(series.changes[0].looks, 31);
+}
+
+/// A step across an event has the verdict that `diff` gives on the nights of both segments.
+#[test]
+fn segments_are_compared_across_events_as_diff_compares_them() {
+    let sessions = nights(40, 1, |at| if at < 20 { ("1", -1.0) } else { ("2", -1.1) });
+    let found = history(&sessions, &[]);
+    let crossing = &found.series[0].crossings[0];
+    let vary = Options { vary: vec!["driver".to_owned()], ..Options::default() };
+    let report = diff(&sessions[..20], &sessions[20..], &vary).unwrap();
+    let row = report.rows.iter().find(|row| row.primary).unwrap();
+    assert_eq!((crossing.verdict, &crossing.figures), (Verdict::Regressed, &row.figures));
+    assert_eq!((&crossing.between[0][..], &crossing.between[1][..]), ("n019", "n020"));
+    assert_eq!(found.alerts[0].between, crossing.between);
+    let text = render::history(&found, Format::Text, Look::PIPED).unwrap();
+    assert!(text.contains("across n019 and n020: regressed, -9."), "{text}");
+    // Without a step they are equal, other facts are named, and two single nights have no spread.
+    let mut quiet = nights(40, 1, |at| (if at < 20 { "1" } else { "2" }, -1.0));
+    quiet[20..].iter_mut().for_each(|one| drop(one.facts.insert("cpu".to_owned(), "b".to_owned())));
+    quiet[..20].iter_mut().for_each(|one| drop(one.facts.insert("cpu".to_owned(), "a".to_owned())));
+    let of = |nights: &[Session]| history(nights, &[]).series[0].crossings.clone();
+    let equal = &of(&quiet)[0];
+    assert_eq!(equal.verdict, Verdict::Unchanged);
+    assert_eq!(equal.also_differs, ["cpu"]);
+    assert!(of(&quiet[19..21]).is_empty());
+    quiet[20..]
+        .iter_mut()
+        .for_each(|one| drop(one.facts.insert("ecc".to_owned(), "on".to_owned())));
+    quiet[..20]
+        .iter_mut()
+        .for_each(|one| drop(one.facts.insert("ecc".to_owned(), "off".to_owned())));
+    assert_eq!(of(&quiet)[0].reason.as_deref(), Some("not comparable by: ecc"));
+}
+
+#[test]
+fn a_change_of_the_printed_size_is_found_in_four_of_five_series() {
+    for count in [18, 24, 40] {
+        let quiet = |seed| nights(count, seed, |_| ("1", -1.0));
+        let least = |seed| history(&quiet(seed), &[]).series[0].detectable.unwrap();
+        let mut printed: Vec<f64> = (0..50).map(least).collect();
+        printed.sort_by(f64::total_cmp);
+        let step = printed[25].ln_1p();
+        let is_found = |seed: &u64| {
+            let of = |at: usize| ("1", if at < count / 2 { -1.0 } else { -1.0 - step });
+            !history(&nights(count, *seed, of), &[]).series[0].changes.is_empty()
+        };
+        let found = (100..200_u64).filter(is_found).count();
+        assert!((70..=90).contains(&found), "{count} nights, {step}: {found} of 100");
+    }
+    assert_eq!(history(&nights(17, 1, |_| ("1", -1.0)), &[]).series[0].detectable, None);
+}
+
+/// Each night is a look at all nights before it.
+#[test]
+fn looking_every_night_finds_no_change_in_quiet_series() {
+    let is_found = |seed: &u64| {
+        let all = nights(60, *seed, |_| ("1", -1.0));
+        (10..=60).any(|tonight| {
+            let mut night = all[..tonight].to_vec();
+            night
+                .iter_mut()
+                .for_each(|one| one.margins = Some(Margins { ratio: 1e-6, ..Margins::default() }));
+            !history(&night, &[]).series[0].changes.is_empty()
+        })
+    };
+    let found = (0..60_u64).filter(is_found).count();
+    assert!(found <= 3, "{found} of 60");
 }
 
 #[test]

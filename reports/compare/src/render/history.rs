@@ -9,18 +9,20 @@ use gpubench_record::counted;
 use gpubench_show::html::escape;
 use gpubench_show::{Block, Cell, Chart, Line, Look, Page, Table};
 
-use super::diff::figure;
+use super::diff::{figure, of_change};
 use super::{Format, RenderError, VIRTUAL_TITLE, written};
-use crate::history::{ChangePoint, History, LABEL, Night, SeriesReport};
+use crate::diff::Verdict;
+use crate::history::{ChangePoint, Crossing, History, LABEL, Night, SeriesReport};
 use crate::session::Metric;
 
 /// What begins a new series and what cuts one: the last lines of every table.
-const RULES: [&str; 3] = [
+const RULES: [&str; 4] = [
     "a new series begins with another GPU, profile, calibration, scoring or gpubench version; the \
      profile's hash covers the kernels' PTX",
     "a new segment begins with another driver, VBIOS or kernel, and with a declared change",
     "alarm: self-starting CUSUM, at most 1 % of quiet series of 60 nights; change: E-divisive, \
-     p <= 0.001, and at least the margin",
+     p <= 0.001 and at most 5 % over all looks, one a night, and at least the margin",
+    "the segments before and after an event are compared by the rules of gpubench diff",
 ];
 
 /// The history in one of the formats.
@@ -111,9 +113,10 @@ fn with_charts(history: &History) -> Page {
 
 /// Series that got worse come first, then other changes, then alarms alone.
 fn rank(series: &SeriesReport) -> u8 {
-    if series.changes.iter().any(|change| change.worse) {
+    let across = |verdict| series.crossings.iter().any(|one| one.verdict == verdict);
+    if series.changes.iter().any(|change| change.worse) || across(Verdict::Regressed) {
         0
-    } else if !series.changes.is_empty() {
+    } else if !series.changes.is_empty() || across(Verdict::Improved) {
         1
     } else {
         2 + u8::from(series.alarms.is_empty())
@@ -168,13 +171,42 @@ fn findings(series: &SeriesReport) -> Vec<String> {
     let changes = series.changes.iter().map(|change| {
         let [from, to] = &change.between;
         let by = change_words(series.key.metric, change);
-        format!("change between {from} and {to}: {by}")
+        format!("change between {from} and {to}: {by}, {}", counted(change.looks as usize, "look"))
     });
     let alarms = series
         .alarms
         .iter()
         .map(|alarm| format!("alarm at {}: {}", alarm.session, word(alarm.worse)));
-    events.chain(changes).chain(alarms).collect()
+    let metric = series.key.metric;
+    let crossings = series.crossings.iter().map(|one| across(metric, one));
+    let shown = match series.detectable {
+        Some(least) => format!(
+            "smallest change that the last segment could have shown: {}",
+            of_change(metric, least).replace('+', "")
+        ),
+        None => "the last segment is too short to show a change".to_owned(),
+    };
+    events.chain(crossings).chain(changes).chain(alarms).chain([shown]).collect()
+}
+
+/// The nights before an event against those after it.
+fn across(metric: Metric, one: &Crossing) -> String {
+    let [from, to] = &one.between;
+    let mut text = format!("across {from} and {to}: {}", one.verdict.as_str());
+    if let Some(figures) = &one.figures {
+        let [change, lo, hi] =
+            [figures.change, figures.lo, figures.hi].map(|x| of_change(metric, x));
+        let [before, after] = one.sessions;
+        text += &format!(", {change} [{lo}, {hi}] from {before} and {after} nights");
+        if let Some(least) = figures.detectable {
+            text += &format!(", detectable {}", of_change(metric, least).replace('+', ""));
+        }
+    }
+    text.extend(one.reason.iter().map(|why| format!("; {why}")));
+    if !one.also_differs.is_empty() {
+        text += &format!("; also differs: {}", one.also_differs.join(", "));
+    }
+    text
 }
 
 /// By how much a row changed, and to what end.

@@ -40,8 +40,15 @@ fn series() -> SeriesReport {
             })
             .collect(),
         events: vec![event("driver 570 -> 575 <new>"), event("kernel 6.8 -> 6.9")],
-        changes: vec![ChangePoint { between: [name(14), name(15)], change: -0.333, worse: true }],
+        changes: vec![ChangePoint {
+            between: [name(14), name(15)],
+            change: -0.333,
+            worse: true,
+            looks: 11,
+        }],
         alarms: vec![AlarmAt { session: name(16), worse: true }],
+        crossings: Vec::new(),
+        detectable: Some(0.041),
     }
 }
 
@@ -123,4 +130,6 @@ fn the_page_has_what_got_worse_first_and_no_chart_of_one_night() {
     let variants: Vec<&str> = captions.map(|text| text.split(' ').next().unwrap()).collect();
     assert_eq!(variants, ["mps", "mig"]);
     assert!(page.contains("<td>single bandwidth/dram"), "the table has every series");
+    let least = "smallest change that the last segment could have shown: 4.1 %";
+    assert_eq!(page.matches(least).count(), 3);
 }
