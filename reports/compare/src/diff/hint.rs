@@ -23,19 +23,23 @@ pub enum Hint {
     Mechanism,
     /// The aggressor alone got slower: a neighbour that works less interferes less.
     WeakerAggressor,
+    /// The aggressor alone got faster: a neighbour that works more interferes more.
+    StrongerAggressor,
 }
 
 impl Hint {
-    /// As in tables.
+    /// As in tables, for a row that got worse or better.
     #[must_use]
-    pub const fn text(self) -> &'static str {
+    pub const fn text(self, is_worse: bool) -> &'static str {
         match self {
             Self::Power => "power: throttling differs",
             Self::Clock => "clock: equal in SM cycles",
-            Self::DeviceWide => "device-wide: native cells moved as much",
+            Self::DeviceWide if is_worse => "slower device: native cells moved as much",
+            Self::DeviceWide => "faster device: native cells moved as much",
             Self::Interference => "interference: native and solo unchanged",
             Self::Mechanism => "mechanism: solo cells moved, native ones did not",
             Self::WeakerAggressor => "weaker aggressor: alone it is slower too",
+            Self::StrongerAggressor => "stronger aggressor: alone it is faster too",
         }
     }
 
@@ -49,7 +53,67 @@ impl Hint {
             Self::Interference => "interference",
             Self::Mechanism => "mechanism",
             Self::WeakerAggressor => "weaker-aggressor",
+            Self::StrongerAggressor => "stronger-aggressor",
         }
+    }
+}
+
+/// By how much the figures behind a row moved: shares of what they were, of rates, or of latencies
+/// where the row is one. Absent where a side did not measure them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Moved {
+    /// Alone on the GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<f64>,
+    /// Alone under the mechanism.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solo: Option<f64>,
+    /// Beside the aggressor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contended: Option<f64>,
+    /// The SM clock in these cells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<f64>,
+    /// The aggressor alone under the mechanism.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggressor: Option<f64>,
+    /// The share of readings with a clock held down: a difference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<f64>,
+}
+
+impl Moved {
+    /// The figures behind a row.
+    pub(super) fn of(sides: &Sides<'_>) -> Self {
+        let sign = if sides.is_rate { -1.0 } else { 1.0 };
+        let part = |of: fn(&Parts) -> Option<f64>| {
+            moved(sides.series, |series| of(&series.parts)).map(|by| (sign * by).exp_m1())
+        };
+        Self {
+            native: part(|parts| parts.native),
+            solo: part(|parts| parts.solo),
+            contended: part(|parts| parts.contended),
+            clock: moved(sides.series, |series| series.ln_clock).map(f64::exp_m1),
+            aggressor: aggressor(sides).map(f64::exp_m1),
+            throttled: throttled(sides.sessions),
+        }
+    }
+
+    /// `native +0.1 %, contended -11.9 %`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let named = [
+            ("native", self.native),
+            ("solo", self.solo),
+            ("contended", self.contended),
+            ("clock", self.clock),
+            ("aggressor alone", self.aggressor),
+            ("throttled readings", self.throttled.filter(|by| *by != 0.0)),
+        ];
+        let words = named
+            .into_iter()
+            .filter_map(|(name, by)| Some(format!("{name} {:+.1} %", 100.0 * by? + 0.0)));
+        words.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -75,64 +139,58 @@ pub(super) struct Sides<'a> {
 
 /// The hint for a change; `None` where no pattern fits.
 pub(super) fn of(sides: &Sides<'_>, change: &Change, margin: f64) -> Option<Hint> {
-    if throttled(sides.sessions) {
+    if throttled(sides.sessions).is_some_and(|by| by.abs() > THROTTLED_MIN) {
         return Some(Hint::Power);
     }
     if is_clock(sides.series, change, sides.is_rate) {
         return Some(Hint::Clock);
     }
-    if weaker_aggressor(sides, change, margin) {
-        return Some(Hint::WeakerAggressor);
+    let is_worse = change.effect.value * sides.key.metric.worse() > 0.0;
+    match aggressor(sides) {
+        Some(by) if by <= -margin && !is_worse => Some(Hint::WeakerAggressor),
+        Some(by) if by >= margin && is_worse => Some(Hint::StrongerAggressor),
+        _ => parts(sides.series, margin),
     }
-    parts(sides.series, margin)
 }
 
-/// Whether a row got better while its aggressor, alone under the same mechanism, got slower.
-fn weaker_aggressor(sides: &Sides<'_>, change: &Change, margin: f64) -> bool {
-    let Some(aggressor) = &sides.key.aggressor else {
-        return false;
-    };
+/// By how much the rate of a row's aggressor, alone under the same mechanism, moved as a logarithm.
+fn aggressor(sides: &Sides<'_>) -> Option<f64> {
+    let aggressor = sides.key.aggressor.as_ref()?;
     // Jitter is an axis of its own; the aggressor has that of its resource.
     let own = (&sides.key.variant, aggressor, Metric::AggressorRate);
     let is_alone = |key: &RowKey| (&key.variant, &key.victim, key.metric) == own;
-    let rates = sides.sessions.map(|side| {
+    let [before, after] = sides.sessions.map(|side| {
         let rows = side.iter().flat_map(|session| session.rows.iter());
         let rows = rows.filter(|(key, _)| is_alone(key)).filter_map(|(_, row)| row.series());
         let logs: Result<Vec<f64>, _> = rows.map(Series::mean).collect();
         gpubench_stats::summary::mean(&logs.ok()?).ok()
     });
-    let is_better = change.effect.value * sides.key.metric.worse() < 0.0;
-    matches!(rates, [Some(before), Some(after)] if is_better && after - before <= -margin)
+    Some(after? - before?)
 }
 
 /// Whether the clock moved and the work takes as many cycles as before.
 fn is_clock(series: [&[&Series]; 2], change: &Change, is_rate: bool) -> bool {
     let [before, after] = series;
-    let clock = series.map(|side| mean_of(side, |series| series.ln_clock));
-    let (Ok(cycles), [Some(old), Some(new)]) = (Change::in_cycles(before, after, None), clock)
-    else {
+    let clock = moved(series, |series| series.ln_clock);
+    let (Ok(cycles), Some(clock)) = (Change::in_cycles(before, after, None), clock) else {
         return false;
     };
     let rest = cycles.effect.value.abs();
     let explains = !is_rate || rest <= REST_MAX * change.effect.value.abs();
-    (new - old).abs() > CLOCK_MIN && rest < CYCLES_MAX && explains
+    clock.abs() > CLOCK_MIN && rest < CYCLES_MAX && explains
 }
 
-fn throttled(sessions: [&[Session]; 2]) -> bool {
-    let share = sessions.map(|side| mean_level(side, "throttled_ratio"));
-    matches!(share, [Some(before), Some(after)] if (after - before).abs() > THROTTLED_MIN)
+fn throttled(sessions: [&[Session]; 2]) -> Option<f64> {
+    let [before, after] = sessions.map(|side| mean_level(side, "throttled_ratio"));
+    Some(after? - before?)
 }
 
 /// Which conditions moved, by the logarithm of their cost.
 fn parts(series: [&[&Series]; 2], margin: f64) -> Option<Hint> {
-    let moved = |part: fn(&Parts) -> Option<f64>| {
-        let [before, after] = series.map(|side| mean_of(side, |series| part(&series.parts)));
-        Some(after? - before?)
-    };
-    let native = moved(|parts| parts.native)?;
-    let solo = moved(|parts| parts.solo);
+    let native = moved(series, |series| series.parts.native)?;
+    let solo = moved(series, |series| series.parts.solo);
     // What the row is made of: a row of solo or native rates has no contended cells.
-    let contended = moved(|parts| parts.contended).or(solo).unwrap_or(native);
+    let contended = moved(series, |series| series.parts.contended).or(solo).unwrap_or(native);
     let near = margin.max(contended.abs() * REST_MAX);
     let is_still = |by: f64| by.abs() < near;
     let is_as_much = |by: f64| (by - contended).abs() < near;
@@ -146,9 +204,13 @@ fn parts(series: [&[&Series]; 2], margin: f64) -> Option<Hint> {
     }
 }
 
-fn mean_of(side: &[&Series], of: impl Fn(&Series) -> Option<f64>) -> Option<f64> {
-    let values: Option<Vec<f64>> = side.iter().map(|series| of(series)).collect();
-    gpubench_stats::summary::mean(&values?).ok()
+/// By how much the mean of a logarithm moved.
+fn moved(series: [&[&Series]; 2], of: impl Fn(&Series) -> Option<f64>) -> Option<f64> {
+    let [before, after] = series.map(|side| {
+        let values: Option<Vec<f64>> = side.iter().map(|series| of(series)).collect();
+        gpubench_stats::summary::mean(&values?).ok()
+    });
+    Some(after? - before?)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Basis;
 use super::comparability::Difference;
-use super::hint::Hint;
+use super::hint::{Hint, Moved};
 use super::repetition::Repetition;
 use super::verdict::Verdict;
 use crate::session::{Count, Metric, RowKey};
@@ -129,6 +129,9 @@ pub struct DiffRow {
     /// A likely cause of a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
+    /// What was measured of a cause, for a row that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<Moved>,
     /// Sessions with the row, before and after.
     pub sessions: [u32; 2],
     /// Blocks of these sessions.
@@ -146,6 +149,18 @@ impl DiffRow {
     #[must_use]
     pub const fn is_change(&self) -> bool {
         self.differs || matches!(self.verdict, Verdict::Regressed | Verdict::Improved)
+    }
+
+    /// The likely cause of its change, with what was measured of it.
+    #[must_use]
+    pub fn cause(&self) -> Option<String> {
+        let worse = self.key.metric.worse();
+        let is_worse = self.figures.as_ref().is_some_and(|one| one.change * worse > 0.0);
+        let hint = self.hint.map(|hint| hint.text(is_worse));
+        match (hint, self.moved.as_ref().map(Moved::words)) {
+            (hint, None) => hint.map(str::to_owned),
+            (hint, Some(moved)) => Some(format!("{} ({moved})", hint.unwrap_or("no single cause"))),
+        }
     }
 
     /// The size of its change in margins; 0 without figures.

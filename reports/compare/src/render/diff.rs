@@ -417,7 +417,7 @@ fn row_words(row: &DiffRow, numbers: &mut Numbers) -> RowWords {
     let text =
         |f: fn(&Figures) -> f64| figures.map_or_else(none, |figures| of_change(metric, f(figures)));
     let mut note: Vec<String> = Vec::new();
-    note.extend(row.hint.map(|hint| hint.text().to_owned()));
+    note.extend(row.cause());
     note.extend(row.reason.clone());
     if row.verdict == Verdict::Inconclusive && row.reason.is_none() {
         note.push(match figures.and_then(|figures| figures.sessions_needed) {

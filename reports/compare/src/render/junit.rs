@@ -40,7 +40,7 @@ fn whole(report: &Report) -> TestCase {
 }
 
 fn case(row: &DiffRow) -> TestCase {
-    let message = [row.hint.map(|hint| hint.text().to_owned()), row.reason.clone()];
+    let message = [row.cause(), row.reason.clone()];
     let message =
         message.into_iter().flatten().chain(row.doubts.iter().map(|one| one.text.clone()));
     let message = message.collect::<Vec<_>>().join("; ");

@@ -86,33 +86,78 @@ fn what_reports_print_beside_a_row_stands_beside_it_in_the_comparison() {
     assert!(row(&report, 1, Metric::Retention).doubts.is_empty());
 }
 
-/// A retention that grows because the neighbour works less says so, and its own row shows it.
+/// Pairs of sides with a planted cause: each changed row names it, with what was measured of it.
 #[test]
-fn a_slower_aggressor_is_named_beside_the_better_retention() {
+fn each_planted_cause_is_named_with_its_figures() {
     use crate::diff::hint::Hint;
     let mut rng = ScheduleRng::new(43);
-    let better = World { sd: 0.001, worse: -0.2, mechanisms: 1, ..WORLD };
     let alone =
         RowKey { victim: "dram-copy".to_owned(), aggressor: None, ..key(0, Metric::AggressorRate) };
-    let mut with_rate = |world: World, rate: f64| {
-        let mut side = side("s", world, &mut rng);
+    // By how much the row gets worse, the costs of its parts, the clock, and the aggressor's rate.
+    let mut planted = |worse: f64, [native, solo]: [f64; 2], clock: f64, rate: f64| {
+        let mut side = side("s", World { sd: 0.001, worse, mechanisms: 1, ..WORLD }, &mut rng);
         for session in &mut side {
+            for (_, row) in &mut session.rows {
+                let Row::Measured(series) = row else { continue };
+                series.ln_clock = Some(7.5 + clock);
+                series.cycles = vec![if clock == 0.0 { -worse } else { 0.0 }; 3];
+                series.parts = Parts {
+                    native: Some(native),
+                    solo: Some(solo),
+                    contended: Some(worse.max(native)),
+                };
+            }
             let blocks = [-0.001, 0.0, 0.001].map(|x| rate + x).to_vec();
             let series = Series { blocks, ..Series::default() };
             session.rows.insert(alone.clone().into(), Row::Measured(series));
         }
         side
     };
-    let before = with_rate(World { worse: 0.0, ..better }, 6.0);
-    for (rate, hint) in [(5.7, Hint::WeakerAggressor), (6.0, Hint::Interference)] {
-        let report = compared(&before, &with_rate(better, rate));
+    let before = planted(0.0, [0.0; 2], 0.0, 6.0);
+    for (after, hint, cause) in [
+        (
+            planted(0.2, [0.0; 2], 0.0, 6.0),
+            Hint::Interference,
+            "interference: native and solo unchanged (native +0.0 %, solo +0.0 %, contended \
+             -18.1 %, clock +0.0 %, aggressor alone +0.0 %)",
+        ),
+        (
+            planted(0.2, [0.2; 2], 0.0, 6.0),
+            Hint::DeviceWide,
+            "slower device: native cells moved as much (native -18.1 %, solo -18.1 %, contended \
+             -18.1 %, clock +0.0 %, aggressor alone +0.0 %)",
+        ),
+        (
+            planted(0.2, [0.2; 2], -0.2, 6.0),
+            Hint::Clock,
+            "clock: equal in SM cycles (native -18.1 %, solo -18.1 %, contended -18.1 %, clock \
+             -18.1 %, aggressor alone +0.0 %)",
+        ),
+        (
+            planted(-0.2, [0.0; 2], 0.0, 5.7),
+            Hint::WeakerAggressor,
+            "weaker aggressor: alone it is slower too (native +0.0 %, solo +0.0 %, contended \
+             +0.0 %, clock +0.0 %, aggressor alone -25.9 %)",
+        ),
+        (
+            planted(0.2, [0.0; 2], 0.0, 6.3),
+            Hint::StrongerAggressor,
+            "stronger aggressor: alone it is faster too (native +0.0 %, solo +0.0 %, contended \
+             -18.1 %, clock +0.0 %, aggressor alone +35.0 %)",
+        ),
+    ] {
+        let report = compared(&before, &after);
         let found = row(&report, 0, Metric::Retention);
-        assert_eq!((found.verdict, found.hint), (Verdict::Improved, Some(hint)));
+        assert_eq!(found.hint, Some(hint), "{found:?}");
+        assert_eq!(found.cause().as_deref(), Some(cause));
         let own = report.rows.iter().find(|row| row.key == alone).unwrap();
         assert!(!own.primary, "it counts for no exit status");
-        let expected = if rate < 6.0 { Verdict::Regressed } else { Verdict::Unchanged };
-        assert_eq!(own.verdict, expected);
+        assert_eq!(own.verdict == Verdict::Unchanged, !cause.contains("er aggressor"));
     }
+    // Parts that fit no pattern are named without a cause.
+    let mixed = compared(&before, &planted(0.2, [0.1, 0.0], 0.0, 6.0));
+    let cause = row(&mixed, 0, Metric::Retention).cause().unwrap();
+    assert!(cause.starts_with("no single cause (native -9.5 %, solo +0.0 %"), "{cause}");
 }
 
 /// A hint at the cause of a change stands only where a change was found.
