@@ -130,23 +130,32 @@ impl Mechanism for MpsStatic {
 /// The largest equal number of chunks for each tenant.
 fn even_chunks(listed: &str, uuid: &str, tenants: u32) -> Result<u32, ControlError> {
     let doing = "dividing the SMs";
-    let free = free_chunks(listed, uuid).ok_or_else(|| {
-        ControlError::new(doing, format!("lspart lists no free chunks: {:?}", listed.trim()))
-    })?;
+    let free = match of_device(listed, uuid)[..] {
+        [(_, free)] => Ok(free),
+        [] => Err(format!("lspart lists no free chunks: {:?}", listed.trim())),
+        [(one, _), (other, _), ..] => {
+            Err(format!("lspart lists {one} and {other}, and {uuid} can be both"))
+        }
+    };
+    let free = free.map_err(|reason| ControlError::new(doing, reason))?;
     match free / tenants.max(1) {
         0 => Err(ControlError::new(doing, format!("{free} chunks for {tenants} tenants"))),
         chunks => Ok(chunks),
     }
 }
 
-/// Free chunks in the output of `lspart`: the third column of the device's own line, in which the
-/// partition's name is `-`.
-fn free_chunks(listed: &str, uuid: &str) -> Option<u32> {
-    listed.lines().find_map(|line| {
+/// The devices in the output of `lspart` that this one can be, with their free chunks: the third
+/// column of a device's own line, in which the partition's name is `-`. The first column has the
+/// first digits of the UUID: 8 in the example of the vendor's page, from 2 on in public logs.
+fn of_device<'a>(listed: &'a str, uuid: &str) -> Vec<(&'a str, u32)> {
+    let line = |line: &'a str| {
         let mut words = line.split_whitespace();
-        let own = words.next() == Some(uuid) && words.next() == Some("-");
-        if own { words.next()?.parse().ok() } else { None }
-    })
+        let (gpu, partition) = (words.next()?, words.next()?);
+        let digits = gpu.strip_prefix(uuid.get(..4)?)?;
+        let own = !digits.is_empty() && uuid.starts_with(gpu) && partition == "-";
+        if own { Some((gpu, words.next()?.parse().ok()?)) } else { None }
+    };
+    listed.lines().filter_map(line).collect()
 }
 
 /// The name of a new partition in the daemon's answer, where it follows the device's UUID.
@@ -217,14 +226,27 @@ mod tests {
 
     #[test]
     fn divides_the_free_chunks_that_lspart_lists() {
-        let listed = "GPU    Partition free  used  free used clients\n\
-                      \x20                chunk chunk SM   SM\n\
-                      GPU-1  -         16    0     128  0    -\n\
-                      GPU-1  1         -     4     -    32   No\n";
-        assert_eq!(even_chunks(listed, "GPU-1", 2).ok(), Some(8));
-        assert_eq!(even_chunks(listed, "GPU-1", 3).ok(), Some(5));
-        assert!(even_chunks(listed, "GPU-1", 17).is_err());
-        assert!(even_chunks(listed, "GPU-2", 2).is_err());
+        let uuid = "GPU-74d43ed3-9b2c-4c5e-8a70-0c1f5f3a7d11";
+        for (listed, tenants, expected) in [
+            ("GPU-74d43ed3", 2, Some(8)),
+            ("GPU-74", 3, Some(5)),
+            (uuid, 2, Some(8)),
+            (uuid, 17, None),
+            ("GPU-75", 2, None),
+            ("GPU-", 2, None),
+        ] {
+            let listed = format!(
+                "GPU           Partition free  used  free used clients\n\
+                 \x20                       chunk chunk SM   SM\n\
+                 {listed} -  16    0     128  0    -\n\
+                 {listed} Ld -     4     -    32   No\n\
+                 GPU-0a1b - 4 0 32 0 -\n"
+            );
+            assert_eq!(even_chunks(&listed, uuid, tenants).ok(), expected, "{listed}");
+        }
+        let two = even_chunks("GPU-74 - 16 0 128 0 -\nGPU-74d - 9 0 72 0 -\n", uuid, 2);
+        let refused = two.map_err(|error| error.to_string());
+        assert!(refused.is_err_and(|text| text.contains("GPU-74 and GPU-74d")));
         // The answer of driver 580.159.04, which has no partitions.
         let unknown = even_chunks("Unknown command \"lspart\"\n", "GPU-1", 2);
         let answer = unknown.map_err(|error| error.to_string());

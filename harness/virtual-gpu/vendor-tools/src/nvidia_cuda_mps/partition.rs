@@ -53,11 +53,13 @@ pub fn add(daemon: &Daemon, gpu: &str, chunks: &str) -> Result<String, MpsError>
     })?
 }
 
-/// `lspart`: a line for the free chunks, then one per partition, in the vendor's columns.
+/// `lspart`: a line for the free chunks, then one per partition, in the vendor's columns. It names
+/// a device by the first 8 digits of its UUID, as the example of the document does.
 pub fn list(daemon: &Daemon) -> Result<String, MpsError> {
     let chunk_sms = chunk_sms(daemon)?;
     let text = daemon.device.transact(|state, _| {
-        let gpu = uuid(state, &daemon.device, daemon.row);
+        let mut gpu = uuid(state, &daemon.device, daemon.row);
+        gpu.truncate("GPU-".len() + 8);
         let parts: Vec<(u32, SmPartition)> = of(state, daemon.row).collect();
         let used: u32 = parts.iter().map(|(_, p)| p.sm_count).sum::<u32>() / chunk_sms;
         let free = all_chunks(state, daemon.row, chunk_sms) - used;
@@ -80,7 +82,7 @@ pub fn list(daemon: &Daemon) -> Result<String, MpsError> {
 fn line(cells: [&str; 7]) -> String {
     let [gpu, part, free, used, free_sm, used_sm, clients] = cells;
     let text =
-        format!("{gpu:<42} {part:<10} {free:<6} {used:<6} {free_sm:<5} {used_sm:<5} {clients}");
+        format!("{gpu:<14}{part:<10} {free:<6} {used:<6} {free_sm:<5} {used_sm:<5} {clients}");
     format!("{}\n", text.trim_end())
 }
 
