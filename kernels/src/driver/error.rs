@@ -73,6 +73,13 @@ pub enum DriverError {
         /// Elements in the buffer.
         len: usize,
     },
+    /// The SMs do not make so many groups.
+    #[error("the SMs make {made} groups of one size, {wanted} are needed")]
+    Groups {
+        made: u32,
+        /// How many are needed.
+        wanted: u32,
+    },
     /// A text with a NUL byte, which the driver would cut short.
     #[error("{what} holds a NUL byte, which the driver would take for its end")]
     NulByte {

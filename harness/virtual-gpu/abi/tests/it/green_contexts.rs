@@ -2,7 +2,10 @@
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use gpubench_kernels::Kernel;
+use gpubench_kernels::driver::{DriverError, largest_equal};
 use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_driver::calls::green::{Steps, split};
+use gpubench_virtual_gpu_driver::entries::SmRange;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::device;
 
@@ -112,4 +115,51 @@ fn placed(_: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
     }
     assert_eq!(sm_ranges, [(0, 63), (64, 127)]);
     Ok(())
+}
+
+/// SMs and compute capability of chips (NVIDIA's white papers of each architecture and data sheets
+/// of each card; "CUDA GPUs" for the capability), and the SMs of each half: the largest multiple
+/// that the driver API documents for the capability.
+const HALVES: [(&str, u32, u32, u32); 25] = [
+    ("P100", 56, 6, 28),
+    ("V100", 80, 7, 40),
+    ("T4", 40, 7, 20),
+    ("RTX 2080 Ti", 68, 7, 34),
+    ("RTX 2060", 30, 7, 14),
+    ("A100", 108, 8, 54),
+    ("A30", 56, 8, 28),
+    ("A10", 72, 8, 36),
+    ("A2", 10, 8, 4),
+    ("RTX A2000", 26, 8, 12),
+    ("RTX A6000", 84, 8, 42),
+    ("RTX 3070", 46, 8, 22),
+    ("RTX 3090", 82, 8, 40),
+    ("L4", 58, 8, 28),
+    ("L40S", 142, 8, 70),
+    ("RTX 4060 Ti", 34, 8, 16),
+    ("RTX 4070 Ti SUPER", 66, 8, 32),
+    ("RTX 4090", 128, 8, 64),
+    ("H100 SXM", 132, 9, 64),
+    ("H100 PCIe", 114, 9, 56),
+    ("H200", 132, 9, 64),
+    ("B200", 148, 10, 72),
+    ("GB10", 48, 12, 24),
+    ("RTX 5090", 170, 12, 80),
+    ("RTX PRO 6000", 188, 12, 88),
+];
+
+#[test]
+fn halves_are_the_largest_that_the_chip_s_steps_allow() {
+    for (chip, sms, major, half) in HALVES {
+        let steps = Steps::of(major, false, None);
+        let whole = SmRange { first: 0, count: sms };
+        let of = |least| {
+            split(whole, 2, least, &steps).map_err(|code| DriverError::from_code("split", code.0))
+        };
+        let asked = largest_equal(sms, 2, |least| Ok(of(least)?.fit));
+        let size = asked.and_then(of).map(|split| split.size);
+        assert_eq!(size, Ok(half), "{chip}");
+    }
+    let few = largest_equal(8, 3, |least| Ok(8 / least.next_multiple_of(8)));
+    assert_eq!(few, Err(DriverError::Groups { made: 1, wanted: 3 }));
 }

@@ -16,11 +16,12 @@ use gpubench_virtual_gpu_model::lifecycle;
 use gpubench_virtual_gpu_model::state::{Context, ONE, Order, State, Stream};
 
 /// How SMs can be divided: the smallest partition, and the multiple that partitions have
-/// (CUDA driver API, "Green Contexts": 2 on compute capability 7, of which 4 at least on 8, and
-/// 8 from 9 on unless co-scheduling is given up).
+/// (CUDA driver API 12.4 to 12.9, `cuDevSmResourceSplitByCount`: 1 on compute capability 6, 2 on 7,
+/// of which 4 at least on 8, and 8 from 9 on unless co-scheduling is given up).
 pub const fn granularity(major: u32, ignore_coscheduling: bool) -> (u32, u32) {
     match (major, ignore_coscheduling) {
-        (0..=7, _) => (2, 2),
+        (0..=6, _) => (1, 1),
+        (7, _) => (2, 2),
         (8, _) => (4, 2),
         (_, true) => (2, 2),
         (_, false) => (8, 8),
@@ -160,8 +161,10 @@ mod tests {
         let sizes = |split: Option<Split>| split.map(|s| (s.size, s.rest.count));
         let loose = of(132, 2, 66, &Steps::of(9, true, None));
         assert_eq!(sizes(loose), Some((66, 0)));
-        let turing = of(40, 2, 19, &Steps::of(7, false, None));
-        assert_eq!(sizes(turing), Some((20, 0)));
+        for (major, smallest, of_five) in [(6, 1, 5), (7, 2, 6), (8, 4, 6), (9, 8, 8), (12, 8, 8)] {
+            let of = |least| of(40, 1, least, &Steps::of(major, false, None)).map(|s| s.size);
+            assert_eq!((of(1), of(5)), (Some(smallest), Some(of_five)), "capability {major}");
+        }
         let rest = of(132, 2, 60, &Steps::of(9, false, None)).map(|s| s.rest);
         let last = SmRange { first: 128, count: 4 };
         assert_eq!(rest, Some(last), "64, 64 and 4 left, never 66 and 66");

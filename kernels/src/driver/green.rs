@@ -1,0 +1,115 @@
+//! Green contexts: an equal partition of the SMs for the streams of one thread of this process.
+//!
+//! Sizes of partitions (CUDA driver API, "Green Contexts", `cuDevSmResourceSplitByCount`): at least
+//! 1 SM on compute capability 6; 2 on 7 and 4 on 8, in multiples of 2; 8 in multiples of 8 from 9.0
+//! on. From CUDA 13 on the resource has them as `minSmPartitionSize` and `smCoscheduledAlignment`
+//! (8 and 8 on an H200). The call rounds up what it is asked for and returns the number of groups
+//! that it makes, so the sizes are not read here: the largest size is searched of which the driver
+//! makes enough.
+
+use std::ffi::c_uint;
+
+use super::api::Handle;
+use super::context::{Context, Kind, WaitMode};
+use super::device::Device;
+use super::error::DriverError;
+use super::layout::DevResource;
+
+/// `CU_DEV_RESOURCE_TYPE_SM` and `CU_GREEN_CTX_DEFAULT_STREAM` of cuda.h.
+const TYPE_SM: c_uint = 1;
+const DEFAULT_STREAM: c_uint = 1;
+
+/// The call that divides the SMs.
+const SPLIT: &str = "cuDevSmResourceSplitByCount";
+/// `CUDA_ERROR_INVALID_VALUE` and `CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION` of cuda.h.
+const INVALID_VALUE: i32 = 1;
+const INVALID_CONFIGURATION: i32 = 915;
+
+impl Context {
+    /// The green context number `index` of `count` equal partitions of the SMs. All partitions
+    /// share the primary context, with its address space and flags; a remainder of SMs stays
+    /// unused.
+    pub fn green(
+        device: &Device,
+        wait: WaitMode,
+        index: u32,
+        count: u32,
+    ) -> Result<Self, DriverError> {
+        let api = &device.driver.api;
+        // SAFETY: plain numbers.
+        unsafe { api.primary_ctx_set_flags(device.handle, wait as c_uint) }?;
+        let mut partitions = equal_partitions(device, count.max(1))?;
+        let Some(partition) = partitions.get_mut(index as usize) else {
+            return Err(DriverError::from_code(SPLIT, INVALID_VALUE));
+        };
+        let mut descriptor: Handle = std::ptr::null_mut();
+        let mut green: Handle = std::ptr::null_mut();
+        let mut handle: Handle = std::ptr::null_mut();
+        // SAFETY: reads one resource that the driver wrote, writes one handle each.
+        unsafe {
+            api.dev_resource_generate_desc(&raw mut descriptor, partition, 1)?;
+            api.green_ctx_create(&raw mut green, descriptor, device.handle, DEFAULT_STREAM)?;
+            api.ctx_from_green_ctx(&raw mut handle, green)?;
+        }
+        Self::adopt(device, handle, Kind::Green(green))
+    }
+}
+
+/// Divides the SMs into partitions of one size, the largest of which there are `count`.
+fn equal_partitions(device: &Device, count: u32) -> Result<Vec<DevResource>, DriverError> {
+    let mut whole = DevResource::EMPTY;
+    // SAFETY: writes one resource.
+    unsafe { device.driver.api.device_get_dev_resource(device.handle, &raw mut whole, TYPE_SM) }?;
+    let sms = largest_equal(whole.sm_count, count, |sms| split(device, &whole, &mut [], sms))?;
+    let mut partitions = vec![DevResource::EMPTY; count as usize];
+    match split(device, &whole, &mut partitions, sms)? {
+        made if made == count => Ok(partitions),
+        made => Err(DriverError::Groups { made, wanted: count }),
+    }
+}
+
+/// The most SMs that each of `count` groups of one size can have, where `groups` returns how many
+/// groups of at least so many SMs there are.
+pub fn largest_equal(
+    sms: u32,
+    count: u32,
+    mut groups: impl FnMut(u32) -> Result<u32, DriverError>,
+) -> Result<u32, DriverError> {
+    let mut most = 0;
+    for size in (1..=sms / count.max(1)).rev() {
+        let made = match groups(size) {
+            Err(error) if error.code() == Some(INVALID_CONFIGURATION) => 0,
+            made => made?,
+        };
+        if made >= count {
+            return Ok(size);
+        }
+        most = most.max(made);
+    }
+    Err(DriverError::Groups { made: most, wanted: count })
+}
+
+/// Splits SMs into partitions of at least `min_sms` SMs; returns their number. Without room for
+/// partitions it is the number that there could be.
+fn split(
+    device: &Device,
+    whole: &DevResource,
+    partitions: &mut [DevResource],
+    min_sms: u32,
+) -> Result<u32, DriverError> {
+    let mut made = c_uint::try_from(partitions.len()).unwrap_or(c_uint::MAX);
+    let first = partitions.first_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    let mut rest = DevResource::EMPTY;
+    // SAFETY: the array has room for the requested number of resources, or is null.
+    unsafe {
+        device.driver.api.dev_sm_resource_split(
+            first,
+            &raw mut made,
+            whole,
+            &raw mut rest,
+            0,
+            min_sms,
+        )
+    }?;
+    Ok(made)
+}
