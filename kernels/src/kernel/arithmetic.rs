@@ -1,164 +1,90 @@
 //! Chains of dependent arithmetic: single and double precision, integers, a mix of both, tensor
 //! cores.
 
-use crate::catalogue::Kernel;
-use crate::driver::{Args, DevicePtr, Grid};
+use std::fmt::Debug;
+
+use crate::driver::{DevicePtr, Grid, Pod};
 use crate::kernel::Cost;
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-/// Chains of each thread.
-const FP32_CHAINS: usize = 8;
-/// Steps of each chain in one iteration.
-const FP32_STEPS: u64 = 4;
+/// Floating-point chains of each thread, and steps of each in one iteration.
+const REAL_CHAINS: u32 = 8;
+const REAL_STEPS: u64 = 4;
 
-/// Runs eight chains of multiply-adds in every thread.
-#[derive(Debug, Clone, Copy)]
-pub struct Fp32Chain {
-    /// One f32 per thread.
-    pub out: DevicePtr,
-    /// Iterations of 32 multiply-adds each.
-    pub iterations: u32,
-    /// x becomes x * mul + add.
-    pub mul: f32,
-    /// The summand of `mul`.
-    pub add: f32,
-    /// The launch shape.
-    pub grid: Grid,
+/// The chains of one precision: the launch, its check and the host's result.
+macro_rules! real_chain {
+    ($chain:ident, $real:ident, $flops:ident, $name:literal, $verify:ident, $reference:ident) => {
+        /// Runs eight chains of multiply-adds in every thread.
+        #[derive(Debug, Clone, Copy)]
+        pub struct $chain {
+            /// One number per thread.
+            pub out: DevicePtr,
+            /// Iterations of 32 multiply-adds each.
+            pub iterations: u32,
+            /// x becomes x * mul + add.
+            pub mul: $real,
+            /// The summand of `mul`.
+            pub add: $real,
+            /// The launch shape.
+            pub grid: Grid,
+        }
+
+        impl $chain {
+            /// A factor and a summand that keep the values between zero and a thousand for any
+            /// length.
+            pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
+                Self { out, iterations, mul: 0.999_755_86, add: 0.125, grid }
+            }
+        }
+
+        launcher! {
+            $chain(self), self.grid,
+            [ptr self.out, u32 self.iterations, $real self.mul, $real self.add] => {
+                let steps = self.grid.total_threads() * u64::from(self.iterations) * REAL_STEPS;
+                Cost { $flops: 2 * steps * u64::from(REAL_CHAINS), ..Cost::default() }
+            }
+        }
+
+        /// Equal to the host's bits: an FMA rounds once in IEEE 754 on any processor.
+        pub fn $verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+            let bits = |thread, launch: &$chain| $reference(thread, launch).to_bits();
+            verify_chains($name, kernels, &[0, 37], $chain::bounded, bits)
+        }
+
+        fn $reference(thread_in_block: u32, launch: &$chain) -> $real {
+            let steps = u64::from(launch.iterations) * REAL_STEPS;
+            let chain = |number: u32| {
+                let first = (thread_in_block + number) as $real;
+                (0..steps).fold(first, |x, _| x.mul_add(launch.mul, launch.add))
+            };
+            (1..REAL_CHAINS).map(chain).fold(chain(0), |sum, chain| sum + chain)
+        }
+    };
 }
 
-impl Fp32Chain {
-    /// A factor and a summand that keep the values between zero and a thousand for any length.
-    pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
-        Self { out, iterations, mul: 0.999_755_86, add: 0.125, grid }
-    }
-}
+real_chain!(Fp32Chain, f32, fp32_flops, "fp32_chain", verify_fp32_chain, fp32_reference);
+real_chain!(Fp64Chain, f64, fp64_flops, "fp64_chain", verify_fp64_chain, fp64_reference);
 
-impl Launcher for Fp32Chain {
-    fn kernel(&self) -> Kernel {
-        Kernel::Fp32Chain
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.out).u32(self.iterations).f32(self.mul).f32(self.add)
-    }
-
-    fn cost(&self) -> Cost {
-        let fmas = self.grid.total_threads()
-            * u64::from(self.iterations)
-            * FP32_STEPS
-            * FP32_CHAINS as u64;
-        Cost { fp32_flops: 2 * fmas, ..Cost::default() }
-    }
-}
-
-/// Equal to the host's bits: an FMA rounds once in IEEE 754 on any processor.
-pub fn verify_fp32_chain(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("fp32_chain", kernels)?;
+/// Checks that every thread has the host's result, for each number of iterations.
+fn verify_chains<T: Pod + PartialEq + Debug, L: Launcher>(
+    name: &'static str,
+    kernels: &KernelSet,
+    lengths: &[u32],
+    launch: impl Fn(DevicePtr, u32, Grid) -> L,
+    expected: impl Fn(u32, &L) -> T,
+) -> Result<(), VerifyError> {
+    let check = Check::new(name, kernels)?;
     let grid = Grid::new(3, 64);
-    for iterations in [0, 37] {
-        let out = check.zeros::<f32>(grid.total_threads() as usize)?;
-        let launch = Fp32Chain::bounded(out.device_ptr(), iterations, grid);
+    let threads = grid.total_threads() as u32;
+    for &iterations in lengths {
+        let out = check.zeros::<T>(threads as usize)?;
+        let launch = launch(out.device_ptr(), iterations, grid);
         check.run(&launch)?;
-        let expected: Vec<u32> = (0..grid.total_threads() as u32)
-            .map(|thread| fp32_reference(thread % grid.threads, &launch).to_bits())
-            .collect();
-        let found: Vec<u32> = out.to_vec()?.into_iter().map(f32::to_bits).collect();
-        check.same_slice("bits of the sums", &found, &expected)?;
+        let all = (0..threads).map(|thread| expected(thread % grid.threads, &launch));
+        check.same_slice("results", &out.to_vec()?, &all.collect::<Vec<T>>())?;
     }
     Ok(())
-}
-
-fn fp32_reference(thread_in_block: u32, launch: &Fp32Chain) -> f32 {
-    let mut chains = [0.0_f32; FP32_CHAINS];
-    for (number, chain) in (0_u32..).zip(&mut chains) {
-        *chain = (thread_in_block + number) as f32;
-        for _ in 0..u64::from(launch.iterations) * FP32_STEPS {
-            *chain = chain.mul_add(launch.mul, launch.add);
-        }
-    }
-    chains[1..].iter().fold(chains[0], |sum, chain| sum + chain)
-}
-
-/// Chains of each thread.
-const FP64_CHAINS: usize = 8;
-/// Steps of each chain in one iteration.
-const FP64_STEPS: u64 = 4;
-
-/// Runs eight chains of multiply-adds in every thread.
-#[derive(Debug, Clone, Copy)]
-pub struct Fp64Chain {
-    /// One f64 per thread.
-    pub out: DevicePtr,
-    /// Iterations of 32 multiply-adds each.
-    pub iterations: u32,
-    /// x becomes x * mul + add.
-    pub mul: f64,
-    /// The summand of `mul`.
-    pub add: f64,
-    /// The launch shape.
-    pub grid: Grid,
-}
-
-impl Fp64Chain {
-    /// A factor and a summand that keep the values between zero and a thousand for any length.
-    pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
-        Self { out, iterations, mul: 0.999_755_86, add: 0.125, grid }
-    }
-}
-
-impl Launcher for Fp64Chain {
-    fn kernel(&self) -> Kernel {
-        Kernel::Fp64Chain
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.out).u32(self.iterations).f64(self.mul).f64(self.add)
-    }
-
-    fn cost(&self) -> Cost {
-        let fmas = self.grid.total_threads()
-            * u64::from(self.iterations)
-            * FP64_STEPS
-            * FP64_CHAINS as u64;
-        Cost { fp64_flops: 2 * fmas, ..Cost::default() }
-    }
-}
-
-/// Equal to the host's bits: an FMA rounds once in IEEE 754 on any processor.
-pub fn verify_fp64_chain(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("fp64_chain", kernels)?;
-    let grid = Grid::new(3, 64);
-    for iterations in [0, 37] {
-        let out = check.zeros::<f64>(grid.total_threads() as usize)?;
-        let launch = Fp64Chain::bounded(out.device_ptr(), iterations, grid);
-        check.run(&launch)?;
-        let expected: Vec<u64> = (0..grid.total_threads() as u32)
-            .map(|thread| fp64_reference(thread % grid.threads, &launch).to_bits())
-            .collect();
-        let found: Vec<u64> = out.to_vec()?.into_iter().map(f64::to_bits).collect();
-        check.same_slice("bits of the sums", &found, &expected)?;
-    }
-    Ok(())
-}
-
-fn fp64_reference(thread_in_block: u32, launch: &Fp64Chain) -> f64 {
-    let mut chains = [0.0_f64; FP64_CHAINS];
-    for (number, chain) in (0_u32..).zip(&mut chains) {
-        *chain = f64::from(thread_in_block + number);
-        for _ in 0..u64::from(launch.iterations) * FP64_STEPS {
-            *chain = chain.mul_add(launch.mul, launch.add);
-        }
-    }
-    chains[1..].iter().fold(chains[0], |sum, chain| sum + chain)
 }
 
 /// Chains of each thread.
@@ -188,20 +114,8 @@ impl IntChain {
     }
 }
 
-impl Launcher for IntChain {
-    fn kernel(&self) -> Kernel {
-        Kernel::IntChain
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.out).u32(self.iterations).u32(self.mul).u32(self.add)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    IntChain(self), self.grid, [ptr self.out, u32 self.iterations, u32 self.mul, u32 self.add] => {
         let steps = self.grid.total_threads() * u64::from(self.iterations) * INT_STEPS;
         Cost { int_ops: 2 * steps * u64::from(INT_CHAINS), ..Cost::default() }
     }
@@ -209,18 +123,7 @@ impl Launcher for IntChain {
 
 /// Equal to the host's results.
 pub fn verify_int_chain(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("int_chain", kernels)?;
-    let grid = Grid::new(3, 64);
-    for iterations in [0, 41] {
-        let out = check.zeros::<u32>(grid.total_threads() as usize)?;
-        let launch = IntChain::full_period(out.device_ptr(), iterations, grid);
-        check.run(&launch)?;
-        let expected: Vec<u32> = (0..grid.total_threads() as u32)
-            .map(|thread| int_reference(thread % grid.threads, &launch))
-            .collect();
-        check.same_slice("results", &out.to_vec()?, &expected)?;
-    }
-    Ok(())
+    verify_chains("int_chain", kernels, &[0, 41], IntChain::full_period, int_reference)
 }
 
 fn int_reference(thread_in_block: u32, launch: &IntChain) -> u32 {
@@ -231,7 +134,7 @@ fn int_reference(thread_in_block: u32, launch: &IntChain) -> u32 {
 }
 
 /// Floating-point chains of each thread.
-const REAL_CHAINS: u32 = 4;
+const MIX_REAL_CHAINS: u32 = 4;
 /// Integer chains of each thread, two instructions a step.
 const BIT_CHAINS: u32 = 2;
 /// Steps of one iteration.
@@ -261,24 +164,12 @@ impl IssueMix {
     }
 }
 
-impl Launcher for IssueMix {
-    fn kernel(&self) -> Kernel {
-        Kernel::IssueMix
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        let args = Args::new().ptr(self.out).u32(self.iterations);
-        args.f32(self.mul).f32(self.add).u32(self.key)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    IssueMix(self), self.grid,
+    [ptr self.out, u32 self.iterations, f32 self.mul, f32 self.add, u32 self.key] => {
         let steps = self.grid.total_threads() * u64::from(self.iterations) * MIX_STEPS;
         Cost {
-            fp32_flops: 2 * steps * u64::from(REAL_CHAINS),
+            fp32_flops: 2 * steps * u64::from(MIX_REAL_CHAINS),
             int_ops: 2 * steps * u64::from(BIT_CHAINS),
             ..Cost::default()
         }
@@ -287,18 +178,7 @@ impl Launcher for IssueMix {
 
 /// Equal to the host's bits.
 pub fn verify_issue_mix(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("issue_mix", kernels)?;
-    let grid = Grid::new(3, 64);
-    for iterations in [0, 1, 37] {
-        let out = check.zeros::<u32>(grid.total_threads() as usize)?;
-        let launch = IssueMix::bounded(out.device_ptr(), iterations, grid);
-        check.run(&launch)?;
-        let expected: Vec<u32> = (0..grid.total_threads() as u32)
-            .map(|thread| mix_reference(thread % grid.threads, &launch))
-            .collect();
-        check.same_slice("results", &out.to_vec()?, &expected)?;
-    }
-    Ok(())
+    verify_chains("issue_mix", kernels, &[0, 1, 37], IssueMix::bounded, mix_reference)
 }
 
 fn mix_reference(thread_in_block: u32, launch: &IssueMix) -> u32 {
@@ -353,20 +233,9 @@ pub struct TensorChain {
     pub grid: Grid,
 }
 
-impl Launcher for TensorChain {
-    fn kernel(&self) -> Kernel {
-        Kernel::TensorChain
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.out).u32(self.iterations).u32(self.a.pair()).u32(self.b.pair())
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    TensorChain(self), self.grid,
+    [ptr self.out, u32 self.iterations, u32 self.a.pair(), u32 self.b.pair()] => {
         let warps = u64::from(self.grid.blocks) * u64::from(self.grid.threads / 32);
         let tensor_flops = warps * u64::from(self.iterations) * TENSOR_CHAINS * FLOPS;
         Cost { tensor_flops, ..Cost::default() }
@@ -392,9 +261,8 @@ pub fn verify_tensor_chain(kernels: &KernelSet) -> Result<(), VerifyError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Debug;
-
     use super::*;
+    use crate::Kernel;
 
     const NULL: DevicePtr = DevicePtr::NULL;
 

@@ -1,9 +1,8 @@
 //! Digests of buffers, computed alike on the device and on the host.
 
 use super::{Cost, VECTOR_BYTES, elements_of};
-use crate::catalogue::Kernel;
-use crate::driver::{Args, DevicePtr, Grid};
-use crate::kernel_set::{KernelSet, Launcher};
+use crate::driver::{DevicePtr, Grid};
+use crate::kernel_set::KernelSet;
 use crate::verify::{Check, VerifyError, pattern_word};
 
 /// Folds a buffer into one word for each thread.
@@ -19,22 +18,9 @@ pub struct Digest {
     pub grid: Grid,
 }
 
-impl Launcher for Digest {
-    fn kernel(&self) -> Kernel {
-        Kernel::Digest
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.src).u64(self.bytes / VECTOR_BYTES).ptr(self.partials)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost { dram_read_bytes: self.bytes / VECTOR_BYTES * VECTOR_BYTES, ..Cost::default() }
-    }
+launcher! {
+    Digest(self), self.grid, [ptr self.src, u64 self.bytes / VECTOR_BYTES, ptr self.partials]
+        => Cost { dram_read_bytes: self.bytes / VECTOR_BYTES * VECTOR_BYTES, ..Cost::default() }
 }
 
 /// The fold after one more word. It is a bijection of `fold` and of `word`, so one changed word

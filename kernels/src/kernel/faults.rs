@@ -1,11 +1,23 @@
 //! Kernels that fail: by a bad address, space or program counter, a trap, an assertion, a full
 //! stack or ring, or by never ending.
 
-use crate::catalogue::Kernel;
-use crate::driver::{Args, DevicePtr, Grid};
+use crate::driver::{DevicePtr, Grid};
 use crate::kernel::Cost;
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
+
+/// Checks the one word that a launch leaves, which was zero.
+fn ends_with<L: Launcher>(
+    name: &'static str,
+    kernels: &KernelSet,
+    expected: u32,
+    launch: impl FnOnce(DevicePtr) -> L,
+) -> Result<(), VerifyError> {
+    let check = Check::new(name, kernels)?;
+    let word = check.zeros::<u32>(1)?;
+    check.run(&launch(word.device_ptr()))?;
+    check.same("word", word.to_vec()?[0], expected)
+}
 
 // `fault_illegal_store`: stores one word at a given address.
 
@@ -28,19 +40,7 @@ impl FaultIllegalStore {
     }
 }
 
-impl Launcher for FaultIllegalStore {
-    fn kernel(&self) -> Kernel {
-        Kernel::FaultIllegalStore
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(1, 1)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.target).u32(self.value)
-    }
-}
+launcher! { FaultIllegalStore(self), Grid::new(1, 1), [ptr self.target, u32 self.value] }
 
 /// At an allocated address it stores without an error.
 pub fn verify_fault_illegal_store(kernels: &KernelSet) -> Result<(), VerifyError> {
@@ -71,28 +71,17 @@ impl FaultMisaligned {
     }
 }
 
-impl Launcher for FaultMisaligned {
-    fn kernel(&self) -> Kernel {
-        Kernel::FaultMisaligned
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(1, 1)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.base).u32(self.offset_bytes).ptr(self.out)
-    }
+launcher! {
+    FaultMisaligned(self), Grid::new(1, 1),
+    [ptr self.base, u32 self.offset_bytes, ptr self.out]
 }
 
 /// At an aligned offset it loads the stored word.
 pub fn verify_fault_misaligned(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_misaligned", kernels)?;
     let words = check.buffer(&[11_u32, 22])?;
-    let out = check.zeros::<u32>(1)?;
-    let (base, out_at) = (words.device_ptr(), out.device_ptr());
-    check.run(&FaultMisaligned { base, offset_bytes: 4, out: out_at })?;
-    check.same("word", out.to_vec()?[0], 22)
+    let base = words.device_ptr();
+    ends_with("fault_misaligned", kernels, 22, |out| FaultMisaligned { base, offset_bytes: 4, out })
 }
 
 // `fault_trap`: executes the trap instruction when armed.
@@ -106,26 +95,11 @@ pub struct FaultTrap {
     pub done: DevicePtr,
 }
 
-impl Launcher for FaultTrap {
-    fn kernel(&self) -> Kernel {
-        Kernel::FaultTrap
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(1, 1)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().u32(u32::from(self.armed)).ptr(self.done)
-    }
-}
+launcher! { FaultTrap(self), Grid::new(1, 1), [u32 u32::from(self.armed), ptr self.done] }
 
 /// Unarmed it reaches its end.
 pub fn verify_fault_trap(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("fault_trap", kernels)?;
-    let done = check.zeros::<u32>(1)?;
-    check.run(&FaultTrap { armed: false, done: done.device_ptr() })?;
-    check.same("done", done.to_vec()?[0], 1)
+    ends_with("fault_trap", kernels, 1, |done| FaultTrap { armed: false, done })
 }
 
 // `fault_assert`: fails a device-side assertion when armed.
@@ -139,26 +113,11 @@ pub struct FaultAssert {
     pub done: DevicePtr,
 }
 
-impl Launcher for FaultAssert {
-    fn kernel(&self) -> Kernel {
-        Kernel::FaultAssert
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(1, 1)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().u32(u32::from(self.armed)).ptr(self.done)
-    }
-}
+launcher! { FaultAssert(self), Grid::new(1, 1), [u32 u32::from(self.armed), ptr self.done] }
 
 /// Unarmed it reaches its end.
 pub fn verify_fault_assert(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("fault_assert", kernels)?;
-    let done = check.zeros::<u32>(1)?;
-    check.run(&FaultAssert { armed: false, done: done.device_ptr() })?;
-    check.same("done", done.to_vec()?[0], 1)
+    ends_with("fault_assert", kernels, 1, |done| FaultAssert { armed: false, done })
 }
 
 // `fault_stack`: calls itself to a given depth.
@@ -182,27 +141,12 @@ impl FaultStack {
     }
 }
 
-impl Launcher for FaultStack {
-    fn kernel(&self) -> Kernel {
-        Kernel::FaultStack
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(1, 1)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().u32(self.depth).ptr(self.out)
-    }
-}
+launcher! { FaultStack(self), Grid::new(1, 1), [u32 self.depth, ptr self.out] }
 
 /// Within the stack of any context it returns the sum.
 pub fn verify_fault_stack(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("fault_stack", kernels)?;
-    let out = check.zeros::<u32>(1)?;
     // The stack of a new context is 1 KiB (CUDA driver API, CU_LIMIT_STACK_SIZE).
-    check.run(&FaultStack { depth: 2, out: out.device_ptr() })?;
-    check.same("sum", out.to_vec()?[0], 3)
+    ends_with("fault_stack", kernels, 3, |out| FaultStack { depth: 2, out })
 }
 
 // `fault_bad_pc`: calls a function through a pointer that the host can offset.
@@ -225,26 +169,11 @@ impl FaultBadPc {
     }
 }
 
-impl Launcher for FaultBadPc {
-    fn kernel(&self) -> Kernel {
-        Kernel::FaultBadPc
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(1, 1)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().u64(self.offset_bytes).u32(self.x).ptr(self.out)
-    }
-}
+launcher! { FaultBadPc(self), Grid::new(1, 1), [u64 self.offset_bytes, u32 self.x, ptr self.out] }
 
 /// With an unchanged pointer it calls the function.
 pub fn verify_fault_bad_pc(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("fault_bad_pc", kernels)?;
-    let out = check.zeros::<u32>(1)?;
-    check.run(&FaultBadPc { offset_bytes: 0, x: 41, out: out.device_ptr() })?;
-    check.same("result", out.to_vec()?[0], 42)
+    ends_with("fault_bad_pc", kernels, 42, |out| FaultBadPc { offset_bytes: 0, x: 41, out })
 }
 
 // `fault_bad_space`: an atomic addition through a generic pointer, to local memory when armed.
@@ -258,19 +187,7 @@ pub struct FaultBadSpace {
     pub global: DevicePtr,
 }
 
-impl Launcher for FaultBadSpace {
-    fn kernel(&self) -> Kernel {
-        Kernel::FaultBadSpace
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(1, 1)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().u32(u32::from(self.armed)).ptr(self.global)
-    }
-}
+launcher! { FaultBadSpace(self), Grid::new(1, 1), [u32 u32::from(self.armed), ptr self.global] }
 
 /// Unarmed it adds one to global memory.
 pub fn verify_fault_bad_space(kernels: &KernelSet) -> Result<(), VerifyError> {
@@ -303,27 +220,15 @@ impl FaultSharedOob {
     }
 }
 
-impl Launcher for FaultSharedOob {
-    fn kernel(&self) -> Kernel {
-        Kernel::FaultSharedOob
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(1, 1).with_shared(Self::WINDOW_BYTES)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().u32(self.offset_bytes).u32(self.value).ptr(self.out)
-    }
+launcher! {
+    FaultSharedOob(self), Grid::new(1, 1).with_shared(Self::WINDOW_BYTES),
+    [u32 self.offset_bytes, u32 self.value, ptr self.out]
 }
 
 /// At the last word of its window it stores and loads.
 pub fn verify_fault_shared_oob(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("fault_shared_oob", kernels)?;
-    let out = check.zeros::<u32>(1)?;
     let offset_bytes = FaultSharedOob::WINDOW_BYTES - 4;
-    check.run(&FaultSharedOob { offset_bytes, value: 5, out: out.device_ptr() })?;
-    check.same("word", out.to_vec()?[0], 5)
+    ends_with("fault_shared_oob", kernels, 5, |out| FaultSharedOob { offset_bytes, value: 5, out })
 }
 
 // `fault_printf`: prints lines from the device.
@@ -350,26 +255,12 @@ impl FaultPrintf {
     }
 }
 
-impl Launcher for FaultPrintf {
-    fn kernel(&self) -> Kernel {
-        Kernel::FaultPrintf
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().u32(self.lines).ptr(self.done)
-    }
-}
+launcher! { FaultPrintf(self), self.grid, [u32 self.lines, ptr self.done] }
 
 /// With nothing to print it reaches its end.
 pub fn verify_fault_printf(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("fault_printf", kernels)?;
-    let done = check.zeros::<u32>(1)?;
-    check.run(&FaultPrintf { lines: 0, done: done.device_ptr(), grid: Grid::new(2, 32) })?;
-    check.same("done", done.to_vec()?[0], 1)
+    let grid = Grid::new(2, 32);
+    ends_with("fault_printf", kernels, 1, |done| FaultPrintf { lines: 0, done, grid })
 }
 
 // `fault_hang`: runs until a flag is set or its budget is spent.
@@ -387,23 +278,8 @@ pub struct FaultHang {
     pub grid: Grid,
 }
 
-impl Launcher for FaultHang {
-    fn kernel(&self) -> Kernel {
-        Kernel::FaultHang
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.flag).u64(self.budget_ns).ptr(self.stamps)
-    }
-
-    fn cost(&self) -> Cost {
-        let block_busy_ns = self.budget_ns.saturating_mul(u64::from(self.grid.blocks));
-        Cost { block_busy_ns, ..Cost::default() }
-    }
+launcher! {
+    FaultHang(self), self.grid, [ptr self.flag, u64 self.budget_ns, ptr self.stamps] => Cost::busy(self.budget_ns, self.budget_ns, self.grid)
 }
 
 /// A flag ends it at once, and the budget ends it without a flag.

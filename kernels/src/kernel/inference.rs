@@ -1,9 +1,8 @@
 //! The kernels of a decode step, with a reference on the host for each.
 
-use crate::catalogue::Kernel;
-use crate::driver::{Args, DevicePtr, Grid};
+use crate::driver::{DevicePtr, Grid};
 use crate::kernel::Cost;
-use crate::kernel_set::{KernelSet, Launcher};
+use crate::kernel_set::KernelSet;
 use crate::verify::{Check, VerifyError, pattern_word};
 
 // `matvec`: a matrix times a vector, one row in every block.
@@ -26,20 +25,9 @@ pub struct Matvec {
     pub cols: u32,
 }
 
-impl Launcher for Matvec {
-    fn kernel(&self) -> Kernel {
-        Kernel::Matvec
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(self.rows, THREADS)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.y).ptr(self.w).ptr(self.x).u32(self.cols)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    Matvec(self), Grid::new(self.rows, THREADS),
+    [ptr self.y, ptr self.w, ptr self.x, u32 self.cols] => {
         let weights = u64::from(self.rows) * u64::from(self.cols);
         Cost {
             dram_read_bytes: 4 * weights,
@@ -104,20 +92,9 @@ pub struct Matmul {
     pub k: u32,
 }
 
-impl Launcher for Matmul {
-    fn kernel(&self) -> Kernel {
-        Kernel::Matmul
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new((self.m / TILE) * (self.n / TILE), TILE * TILE)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.c).ptr(self.a).ptr(self.b).u32(self.n).u32(self.k)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    Matmul(self), Grid::new((self.m / TILE) * (self.n / TILE), TILE * TILE),
+    [ptr self.c, ptr self.a, ptr self.b, u32 self.n, u32 self.k] => {
         let [m, n, k] = [self.m, self.n, self.k].map(u64::from);
         let tile = u64::from(TILE);
         // Every tile of c reads a row of tiles of a and a column of tiles of b.
@@ -166,21 +143,9 @@ pub struct Rmsnorm {
     pub eps: f32,
 }
 
-impl Launcher for Rmsnorm {
-    fn kernel(&self) -> Kernel {
-        Kernel::Rmsnorm
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(self.rows, THREADS)
-    }
-
-    fn args(&self) -> Args {
-        let args = Args::new().ptr(self.out).ptr(self.input).ptr(self.weight);
-        args.u32(self.cols).f32(self.eps)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    Rmsnorm(self), Grid::new(self.rows, THREADS),
+    [ptr self.out, ptr self.input, ptr self.weight, u32 self.cols, f32 self.eps] => {
         let cells = u64::from(self.rows) * u64::from(self.cols);
         // The weights once and the input twice: for the sum and for the result.
         Cost { l2_bytes: 12 * cells, fp32_flops: 4 * cells, ..Cost::default() }
@@ -243,20 +208,8 @@ pub struct Softmax {
     pub cols: u32,
 }
 
-impl Launcher for Softmax {
-    fn kernel(&self) -> Kernel {
-        Kernel::Softmax
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(self.rows, THREADS)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.out).ptr(self.input).u32(self.cols)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    Softmax(self), Grid::new(self.rows, THREADS), [ptr self.out, ptr self.input, u32 self.cols] => {
         let cells = u64::from(self.rows) * u64::from(self.cols);
         // Reads the input twice and writes once, for the maximum, the exponentials and the
         // division.
@@ -326,6 +279,7 @@ pub(crate) fn tree_sum(mut parts: [f32; 128]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Launcher as _;
 
     #[test]
     fn the_reference_is_a_matrix_vector_product() {

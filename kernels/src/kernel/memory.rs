@@ -1,9 +1,8 @@
 //! Patterns and marks in device memory, strides through the TLB, and atomic additions.
 
-use crate::catalogue::Kernel;
-use crate::driver::{Args, DevicePtr, Grid};
+use crate::driver::{DevicePtr, Grid};
 use crate::kernel::Cost;
-use crate::kernel_set::{KernelSet, Launcher};
+use crate::kernel_set::KernelSet;
 use crate::verify::{Check, VerifyError, pattern_word};
 
 // `pattern_fill`: sets every word to a value derived from its index and a seed.
@@ -21,22 +20,9 @@ pub struct PatternFill {
     pub grid: Grid,
 }
 
-impl Launcher for PatternFill {
-    fn kernel(&self) -> Kernel {
-        Kernel::PatternFill
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.dst).u64(self.words).u32(self.seed)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost { dram_write_bytes: 4 * self.words, ..Cost::default() }
-    }
+launcher! {
+    PatternFill(self), self.grid, [ptr self.dst, u64 self.words, u32 self.seed]
+        => Cost { dram_write_bytes: 4 * self.words, ..Cost::default() }
 }
 
 /// Every word equals the host's, and the word behind the buffer is unchanged.
@@ -72,22 +58,10 @@ pub struct PatternCheck {
     pub grid: Grid,
 }
 
-impl Launcher for PatternCheck {
-    fn kernel(&self) -> Kernel {
-        Kernel::PatternCheck
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.src).u64(self.words).u32(self.seed).ptr(self.mismatches)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost { dram_read_bytes: 4 * self.words, ..Cost::default() }
-    }
+launcher! {
+    PatternCheck(self), self.grid,
+    [ptr self.src, u64 self.words, u32 self.seed, ptr self.mismatches]
+        => Cost { dram_read_bytes: 4 * self.words, ..Cost::default() }
 }
 
 /// Zero on the pattern, the exact number after some words change, and nearly all words under
@@ -133,20 +107,8 @@ pub struct PageMark {
     pub grid: Grid,
 }
 
-impl Launcher for PageMark {
-    fn kernel(&self) -> Kernel {
-        Kernel::PageMark
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.dst).u64(self.pages).u32(self.page_words).u32(self.seed)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    PageMark(self), self.grid, [ptr self.dst, u64 self.pages, u32 self.page_words, u32 self.seed] => {
         let words = self.pages * u64::from(self.page_words);
         Cost { dram_write_bytes: 4 * words, ..Cost::default() }
     }
@@ -188,21 +150,9 @@ pub struct PageScan {
     pub grid: Grid,
 }
 
-impl Launcher for PageScan {
-    fn kernel(&self) -> Kernel {
-        Kernel::PageScan
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        let args = Args::new().ptr(self.src).u64(self.pages).u32(self.page_words);
-        args.u32(self.seed).ptr(self.found)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    PageScan(self), self.grid,
+    [ptr self.src, u64 self.pages, u32 self.page_words, u32 self.seed, ptr self.found] => {
         let words = self.pages * u64::from(self.page_words);
         Cost { dram_read_bytes: 4 * words, ..Cost::default() }
     }
@@ -258,21 +208,9 @@ impl TlbStride {
     pub const PAGE_BYTES: u64 = crate::sizes::PAGE_BYTES;
 }
 
-impl Launcher for TlbStride {
-    fn kernel(&self) -> Kernel {
-        Kernel::TlbStride
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        let args = Args::new().ptr(self.base).u64(self.pages).u64(self.page_bytes);
-        args.u32(self.steps).ptr(self.sums)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    TlbStride(self), self.grid,
+    [ptr self.base, u64 self.pages, u64 self.page_bytes, u32 self.steps, ptr self.sums] => {
         let touches = self.grid.total_threads() * u64::from(self.steps);
         // A load of one word moves one sector of 32 bytes (Nsight Compute guide, "L2 cache").
         Cost { page_touches: touches, l2_bytes: 32 * touches, ..Cost::default() }
@@ -324,20 +262,9 @@ pub struct AtomicAdd {
     pub grid: Grid,
 }
 
-impl Launcher for AtomicAdd {
-    fn kernel(&self) -> Kernel {
-        Kernel::AtomicAdd
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.words).u32(self.slots.wrapping_sub(1)).u32(self.iterations)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    AtomicAdd(self), self.grid,
+    [ptr self.words, u32 self.slots.wrapping_sub(1), u32 self.iterations] => {
         let atomic_ops = self.grid.total_threads() * u64::from(self.iterations);
         Cost { atomic_ops, ..Cost::default() }
     }

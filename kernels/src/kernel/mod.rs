@@ -1,5 +1,32 @@
 //! One typed launcher per kernel, with the cost of a launch and a check of its results.
 
+/// The launch of a kernel: its shape, its arguments in the order of the PTX, and its cost where it
+/// has one.
+macro_rules! launcher {
+    (
+        $kernel:ident($self:ident), $grid:expr,
+        [$($kind:ident $value:expr),* $(,)?] $(=> $cost:expr)?
+    ) => {
+        impl crate::Launcher for $kernel {
+            fn kernel(&self) -> crate::Kernel {
+                crate::Kernel::$kernel
+            }
+
+            fn grid(&$self) -> crate::driver::Grid {
+                $grid
+            }
+
+            fn args(&$self) -> crate::driver::Args {
+                crate::driver::Args::new()$(.$kind($value))*
+            }
+
+            $(fn cost(&$self) -> Cost {
+                $cost
+            })?
+        }
+    };
+}
+
 pub mod arithmetic;
 pub mod digest;
 pub mod faults;
@@ -8,6 +35,8 @@ pub mod memory;
 pub mod on_chip;
 pub mod streams;
 pub mod timing;
+
+use crate::driver::Grid;
 
 /// Work of one launch, by resource; zero where the kernel does not target the resource.
 ///
@@ -44,6 +73,12 @@ impl Cost {
     /// DRAM bytes, both ways.
     pub const fn dram_bytes(&self) -> u64 {
         self.dram_read_bytes + self.dram_write_bytes
+    }
+
+    /// Blocks that hold their slots for that long, at most for their budget.
+    pub(crate) fn busy(duration_ns: u64, budget_ns: u64, grid: Grid) -> Self {
+        let busy_ns = duration_ns.min(budget_ns);
+        Self { block_busy_ns: busy_ns.saturating_mul(u64::from(grid.blocks)), ..Self::default() }
     }
 }
 

@@ -1,11 +1,9 @@
 //! Reads of on-chip memory: L1, shared memory and L2.
 
 use super::streams::pattern_halves;
-use crate::catalogue::Kernel;
-use crate::driver::{Args, DevicePtr, Grid};
-use crate::kernel::Cost;
-use crate::kernel::{VECTOR_BYTES, elements_of};
-use crate::kernel_set::{KernelSet, Launcher};
+use crate::driver::{DevicePtr, Grid};
+use crate::kernel::{Cost, VECTOR_BYTES, elements_of};
+use crate::kernel_set::KernelSet;
 use crate::verify::{Check, VerifyError};
 
 // `l1_stream`: every block reads its own small part of a buffer repeatedly.
@@ -33,21 +31,9 @@ impl L1Stream {
     }
 }
 
-impl Launcher for L1Stream {
-    fn kernel(&self) -> Kernel {
-        Kernel::L1Stream
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        let args = Args::new().ptr(self.src).u32(self.vectors()).u32(self.passes);
-        args.u64(self.trigger).ptr(self.hits)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    L1Stream(self), self.grid,
+    [ptr self.src, u32 self.vectors(), u32 self.passes, u64 self.trigger, ptr self.hits] => {
         let reads =
             u64::from(self.grid.blocks) * u64::from(self.passes) * u64::from(self.vectors());
         Cost { l1_bytes: reads * VECTOR_BYTES, ..Cost::default() }
@@ -112,20 +98,9 @@ impl SharedStream {
     }
 }
 
-impl Launcher for SharedStream {
-    fn kernel(&self) -> Kernel {
-        Kernel::SharedStream
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(self.blocks, self.threads).with_shared(self.bytes_per_block)
-    }
-
-    fn args(&self) -> Args {
-        Args::new().u32(self.vectors()).u32(self.passes).u64(self.trigger).ptr(self.hits)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    SharedStream(self), Grid::new(self.blocks, self.threads).with_shared(self.bytes_per_block),
+    [u32 self.vectors(), u32 self.passes, u64 self.trigger, ptr self.hits] => {
         let reads = u64::from(self.blocks) * u64::from(self.passes) * u64::from(self.vectors());
         Cost { l1_bytes: reads * VECTOR_BYTES, ..Cost::default() }
     }
@@ -180,21 +155,9 @@ pub struct L2Stream {
     pub grid: Grid,
 }
 
-impl Launcher for L2Stream {
-    fn kernel(&self) -> Kernel {
-        Kernel::L2Stream
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        let args = Args::new().ptr(self.src).u64(self.bytes / VECTOR_BYTES).u32(self.passes);
-        args.u64(self.trigger).ptr(self.hits)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    L2Stream(self), self.grid,
+    [ptr self.src, u64 self.bytes / VECTOR_BYTES, u32 self.passes, u64 self.trigger, ptr self.hits] => {
         let bytes = self.bytes / VECTOR_BYTES * VECTOR_BYTES * u64::from(self.passes);
         Cost { l2_bytes: bytes, ..Cost::default() }
     }
@@ -254,21 +217,12 @@ pub struct L2Chase {
     pub blocks: u32,
 }
 
-impl Launcher for L2Chase {
-    fn kernel(&self) -> Kernel {
-        Kernel::L2Chase
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::new(self.blocks, 1)
-    }
-
-    fn args(&self) -> Args {
-        let args = Args::new().ptr(self.chain).u32(self.start_stride_words).u32(self.steps);
-        args.ptr(self.last).ptr(self.elapsed_ns)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    L2Chase(self), Grid::new(self.blocks, 1),
+    [
+        ptr self.chain, u32 self.start_stride_words, u32 self.steps,
+        ptr self.last, ptr self.elapsed_ns,
+    ] => {
         let steps = u64::from(self.blocks) * u64::from(self.steps);
         // A load of one word moves one sector of 32 bytes (Nsight Compute guide, "L2 cache").
         Cost { chase_steps: steps, l2_bytes: 32 * steps, ..Cost::default() }

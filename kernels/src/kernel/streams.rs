@@ -1,11 +1,9 @@
 //! Streams through a buffer: one read, one write, one copy.
 
 use super::memory::PatternCheck;
-use crate::catalogue::Kernel;
-use crate::driver::{Args, DevicePtr, Grid};
-use crate::kernel::Cost;
-use crate::kernel::{VECTOR_BYTES, elements_of};
-use crate::kernel_set::{KernelSet, Launcher};
+use crate::driver::{DevicePtr, Grid};
+use crate::kernel::{Cost, VECTOR_BYTES, elements_of};
+use crate::kernel_set::KernelSet;
 use crate::verify::{Check, VerifyError, pattern_word};
 
 // `stream_read`: reads a buffer once.
@@ -25,21 +23,9 @@ pub struct StreamRead {
     pub grid: Grid,
 }
 
-impl Launcher for StreamRead {
-    fn kernel(&self) -> Kernel {
-        Kernel::StreamRead
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        let vectors = self.bytes / VECTOR_BYTES;
-        Args::new().ptr(self.src).u64(vectors).u64(self.trigger).ptr(self.hits)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    StreamRead(self), self.grid,
+    [ptr self.src, u64 self.bytes / VECTOR_BYTES, u64 self.trigger, ptr self.hits] => {
         let bytes = self.bytes / VECTOR_BYTES * VECTOR_BYTES;
         Cost { dram_read_bytes: bytes, ..Cost::default() }
     }
@@ -98,20 +84,8 @@ pub struct StreamWrite {
     pub grid: Grid,
 }
 
-impl Launcher for StreamWrite {
-    fn kernel(&self) -> Kernel {
-        Kernel::StreamWrite
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.dst).u64(self.bytes / VECTOR_BYTES).u64(self.value)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    StreamWrite(self), self.grid, [ptr self.dst, u64 self.bytes / VECTOR_BYTES, u64 self.value] => {
         let bytes = self.bytes / VECTOR_BYTES * VECTOR_BYTES;
         Cost { dram_write_bytes: bytes, ..Cost::default() }
     }
@@ -149,20 +123,8 @@ pub struct StreamCopy {
     pub grid: Grid,
 }
 
-impl Launcher for StreamCopy {
-    fn kernel(&self) -> Kernel {
-        Kernel::StreamCopy
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.dst).ptr(self.src).u64(self.bytes / VECTOR_BYTES)
-    }
-
-    fn cost(&self) -> Cost {
+launcher! {
+    StreamCopy(self), self.grid, [ptr self.dst, ptr self.src, u64 self.bytes / VECTOR_BYTES] => {
         let bytes = self.bytes / VECTOR_BYTES * VECTOR_BYTES;
         Cost { dram_read_bytes: bytes, dram_write_bytes: bytes, ..Cost::default() }
     }
@@ -199,6 +161,7 @@ pub fn verify_stream_copy(kernels: &KernelSet) -> Result<(), VerifyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Launcher as _;
 
     #[test]
     fn the_cost_leaves_out_the_unread_remainder() {

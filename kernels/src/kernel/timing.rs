@@ -1,7 +1,6 @@
 //! Kernels around time: launches, spins, clock traces and occupied slots.
 
-use crate::catalogue::Kernel;
-use crate::driver::{Args, DevicePtr, Grid};
+use crate::driver::{DevicePtr, Grid};
 use crate::kernel::Cost;
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
@@ -15,19 +14,7 @@ pub struct Empty {
     pub grid: Grid,
 }
 
-impl Launcher for Empty {
-    fn kernel(&self) -> Kernel {
-        Kernel::Empty
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new()
-    }
-}
+launcher! { Empty(self), self.grid, [] }
 
 /// It launches and completes without an error.
 pub fn verify_empty(kernels: &KernelSet) -> Result<(), VerifyError> {
@@ -52,51 +39,43 @@ pub struct Spin {
     pub grid: Grid,
 }
 
-impl Launcher for Spin {
-    fn kernel(&self) -> Kernel {
-        Kernel::Spin
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().u64(self.duration_ns).u64(self.budget_ns).ptr(self.stamps)
-    }
-
-    fn cost(&self) -> Cost {
-        let busy_ns = self.duration_ns.min(self.budget_ns);
-        Cost {
-            block_busy_ns: busy_ns.saturating_mul(u64::from(self.grid.blocks)),
-            ..Cost::default()
-        }
-    }
+launcher! {
+    Spin(self), self.grid, [u64 self.duration_ns, u64 self.budget_ns, ptr self.stamps] => Cost::busy(self.duration_ns, self.budget_ns, self.grid)
 }
 
 /// A launch lasts the requested duration and never longer than its budget.
 pub fn verify_spin(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("spin", kernels)?;
     let grid = Grid::new(2, 32);
-    let long_ns = 1_000_000_000;
-    for (duration_ns, budget_ns) in [(2_000, long_ns), (u64::MAX, 2_000)] {
-        let stamps = check.zeros::<u64>(4)?;
-        let stamps_at = stamps.device_ptr();
-        check.run(&Spin { duration_ns, budget_ns, stamps: stamps_at, grid })?;
+    verify_lengths("spin", kernels, grid, &|duration_ns, budget_ns, stamps| {
+        Box::new(Spin { duration_ns, budget_ns, stamps, grid })
+    })
+}
+
+/// Checks a launch with a duration and a budget. Without a stamp buffer it must not write.
+fn verify_lengths(
+    name: &'static str,
+    kernels: &KernelSet,
+    grid: Grid,
+    launch: &dyn Fn(u64, u64, DevicePtr) -> Box<dyn Launcher>,
+) -> Result<(), VerifyError> {
+    let check = Check::new(name, kernels)?;
+    let at_least_ns = 3_000;
+    for (duration_ns, budget_ns, expected_ns) in [
+        (at_least_ns, 1_000_000_000, at_least_ns),
+        (u64::MAX, at_least_ns, at_least_ns),
+        (0, u64::MAX, 0),
+        (u64::MAX, 0, 0),
+    ] {
+        let stamps = check.zeros::<u64>(2 * grid.blocks as usize)?;
+        check.run(&*launch(duration_ns, budget_ns, stamps.device_ptr()))?;
         for pair in stamps.to_vec()?.chunks_exact(2) {
-            check.lasted("a block", pair[0], pair[1], 2_000)?;
+            check.lasted("a block", pair[0], pair[1], expected_ns)?;
+            if expected_ns == 0 {
+                check.same("end of a block without time", pair[1], pair[0])?;
+            }
         }
     }
-    for (duration_ns, budget_ns) in [(0, u64::MAX), (u64::MAX, 0)] {
-        let stamps = check.zeros::<u64>(4)?;
-        let stamps_at = stamps.device_ptr();
-        check.run(&Spin { duration_ns, budget_ns, stamps: stamps_at, grid })?;
-        for pair in stamps.to_vec()?.chunks_exact(2) {
-            check.same("end of a block without time", pair[1], pair[0])?;
-        }
-    }
-    // Without a stamp buffer it must not write.
-    check.run(&Spin { duration_ns: 100, budget_ns: 100, stamps: DevicePtr::NULL, grid })
+    check.run(&*launch(100, 100, DevicePtr::NULL))
 }
 
 // `tick`: the smallest kernel with a visible effect.
@@ -110,22 +89,8 @@ pub struct Tick {
     pub grid: Grid,
 }
 
-impl Launcher for Tick {
-    fn kernel(&self) -> Kernel {
-        Kernel::Tick
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        Args::new().ptr(self.count)
-    }
-
-    fn cost(&self) -> Cost {
-        Cost { atomic_ops: 1, ..Cost::default() }
-    }
+launcher! {
+    Tick(self), self.grid, [ptr self.count] => Cost { atomic_ops: 1, ..Cost::default() }
 }
 
 /// Every launch of a burst is counted once.
@@ -166,27 +131,12 @@ pub struct BlockTrace {
     pub grid: Grid,
 }
 
-impl Launcher for BlockTrace {
-    fn kernel(&self) -> Kernel {
-        Kernel::BlockTrace
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        let args = Args::new().ptr(self.rows).ptr(self.gaps).u32(self.gap_capacity);
-        args.u64(self.spin_ns).u64(self.budget_ns).u64(self.gap_threshold_ns)
-    }
-
-    fn cost(&self) -> Cost {
-        let busy_ns = self.spin_ns.min(self.budget_ns);
-        Cost {
-            block_busy_ns: busy_ns.saturating_mul(u64::from(self.grid.blocks)),
-            ..Cost::default()
-        }
-    }
+launcher! {
+    BlockTrace(self), self.grid,
+    [
+        ptr self.rows, ptr self.gaps, u32 self.gap_capacity,
+        u64 self.spin_ns, u64 self.budget_ns, u64 self.gap_threshold_ns,
+    ] => Cost::busy(self.spin_ns, self.budget_ns, self.grid)
 }
 
 /// The trace of one block.
@@ -290,44 +240,17 @@ pub struct BlockSlots {
     pub grid: Grid,
 }
 
-impl Launcher for BlockSlots {
-    fn kernel(&self) -> Kernel {
-        Kernel::BlockSlots
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn args(&self) -> Args {
-        let args = Args::new().u64(self.duration_ns).u64(self.budget_ns);
-        args.u32(self.nap_ns).ptr(self.stamps)
-    }
-
-    fn cost(&self) -> Cost {
-        let busy_ns = self.duration_ns.min(self.budget_ns);
-        Cost {
-            block_busy_ns: busy_ns.saturating_mul(u64::from(self.grid.blocks)),
-            ..Cost::default()
-        }
-    }
+launcher! {
+    BlockSlots(self), self.grid,
+    [u64 self.duration_ns, u64 self.budget_ns, u32 self.nap_ns, ptr self.stamps] => Cost::busy(self.duration_ns, self.budget_ns, self.grid)
 }
 
 /// A launch lasts the requested duration and never longer than its budget.
 pub fn verify_block_slots(kernels: &KernelSet) -> Result<(), VerifyError> {
-    let check = Check::new("block_slots", kernels)?;
-    let (grid, nap_ns, long_ns) = (Grid::new(3, 32), 200, 1_000_000_000);
-    for (duration_ns, budget_ns) in [(3_000, long_ns), (u64::MAX, 3_000)] {
-        let stamps = check.zeros::<u64>(6)?;
-        let stamps_at = stamps.device_ptr();
-        check.run(&BlockSlots { duration_ns, budget_ns, nap_ns, stamps: stamps_at, grid })?;
-        for pair in stamps.to_vec()?.chunks_exact(2) {
-            check.lasted("a block", pair[0], pair[1], 3_000)?;
-        }
-    }
-    // Without a stamp buffer it must not write.
-    let stamps = DevicePtr::NULL;
-    check.run(&BlockSlots { duration_ns: 100, budget_ns: 100, nap_ns, stamps, grid })
+    let (grid, nap_ns) = (Grid::new(3, 32), 200);
+    verify_lengths("block_slots", kernels, grid, &|duration_ns, budget_ns, stamps| {
+        Box::new(BlockSlots { duration_ns, budget_ns, nap_ns, stamps, grid })
+    })
 }
 
 #[cfg(test)]
