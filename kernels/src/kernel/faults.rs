@@ -279,7 +279,8 @@ pub struct FaultHang {
 }
 
 launcher! {
-    FaultHang(self), self.grid, [ptr self.flag, u64 self.budget_ns, ptr self.stamps] => Cost::busy(self.budget_ns, self.budget_ns, self.grid)
+    FaultHang(self), self.grid, [ptr self.flag, u64 self.budget_ns, ptr self.stamps]
+        => Cost::busy(self.budget_ns, self.budget_ns, self.grid)
 }
 
 /// A flag ends it at once, and the budget ends it without a flag.

@@ -108,7 +108,8 @@ pub struct PageMark {
 }
 
 launcher! {
-    PageMark(self), self.grid, [ptr self.dst, u64 self.pages, u32 self.page_words, u32 self.seed] => {
+    PageMark(self), self.grid,
+    [ptr self.dst, u64 self.pages, u32 self.page_words, u32 self.seed] => {
         let words = self.pages * u64::from(self.page_words);
         Cost { dram_write_bytes: 4 * words, ..Cost::default() }
     }

@@ -157,7 +157,10 @@ pub struct L2Stream {
 
 launcher! {
     L2Stream(self), self.grid,
-    [ptr self.src, u64 self.bytes / VECTOR_BYTES, u32 self.passes, u64 self.trigger, ptr self.hits] => {
+    [
+        ptr self.src, u64 self.bytes / VECTOR_BYTES, u32 self.passes, u64 self.trigger,
+        ptr self.hits,
+    ] => {
         let bytes = self.bytes / VECTOR_BYTES * VECTOR_BYTES * u64::from(self.passes);
         Cost { l2_bytes: bytes, ..Cost::default() }
     }

@@ -40,7 +40,8 @@ pub struct Spin {
 }
 
 launcher! {
-    Spin(self), self.grid, [u64 self.duration_ns, u64 self.budget_ns, ptr self.stamps] => Cost::busy(self.duration_ns, self.budget_ns, self.grid)
+    Spin(self), self.grid, [u64 self.duration_ns, u64 self.budget_ns, ptr self.stamps]
+        => Cost::busy(self.duration_ns, self.budget_ns, self.grid)
 }
 
 /// A launch lasts the requested duration and never longer than its budget.
@@ -242,7 +243,8 @@ pub struct BlockSlots {
 
 launcher! {
     BlockSlots(self), self.grid,
-    [u64 self.duration_ns, u64 self.budget_ns, u32 self.nap_ns, ptr self.stamps] => Cost::busy(self.duration_ns, self.budget_ns, self.grid)
+    [u64 self.duration_ns, u64 self.budget_ns, u32 self.nap_ns, ptr self.stamps]
+        => Cost::busy(self.duration_ns, self.budget_ns, self.grid)
 }
 
 /// A launch lasts the requested duration and never longer than its budget.

@@ -10,7 +10,7 @@ use gpubench_kernels::{Cost, Kernel, Launcher};
 use gpubench_record::WorkloadSpec;
 
 use super::error::{spec, whole_sms};
-use super::launch::{OneLaunch, verify_kernel};
+use super::launch::OneLaunch;
 use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // Shared by workloads on an arithmetic pipe: one launch of chains per request, on one block for
@@ -61,8 +61,8 @@ pub(super) const COMPUTE: &[Load] = &[Load {
     facts: &workload::COMPUTE,
     kernel: Some(Kernel::Fp32Chain),
     first_guess: on_whole_sms,
-    setup: single_chain,
-    verify: verify_chain,
+    setup: |gpu, spec| Ok(Box::new(Chain::new(gpu, spec)?)),
+    verify: Some(verify_chain),
     more: More { expected: expected::SINGLE_PRECISION, ..More::NONE },
 }];
 
@@ -107,11 +107,6 @@ impl Prepared for Chain {
     }
 }
 
-/// The setup of a workload that launches the chain.
-pub(super) fn single_chain(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(Chain::new(gpu, spec)?))
-}
-
 /// Checks the kernel bit for bit, and that a request writes every sum.
 pub(super) fn verify_chain(workload: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     (Kernel::Fp32Chain.info().verify)(&gpu.kernels)?;
@@ -136,109 +131,42 @@ pub(super) const FMA_HOG: &[Load] = &[Load {
     facts: &workload::FMA_HOG,
     kernel: Some(Kernel::Fp32Chain),
     first_guess: on_every_sm,
-    setup: single_chain,
-    verify: verify_chain,
+    setup: |gpu, spec| Ok(Box::new(Chain::new(gpu, spec)?)),
+    verify: Some(verify_chain),
     more: More { expected: expected::SINGLE_PRECISION, ..More::NONE },
 }];
 
 // Double-precision arithmetic: `fp64`, the victim, and `fp64-hog`. Counter: that of `fp64_chain`.
 
-pub(super) const FP64: &[Load] = &[
-    Load {
-        facts: &workload::FP64,
-        kernel: Some(Kernel::Fp64Chain),
-        first_guess: on_whole_sms,
-        setup: setup_fp64,
-        verify: verify_fp64,
-        more: More { expected: expected::DOUBLE_PRECISION, ..More::NONE },
-    },
-    Load {
-        facts: &workload::FP64_HOG,
-        kernel: Some(Kernel::Fp64Chain),
-        first_guess: on_every_sm,
-        setup: setup_fp64,
-        verify: verify_fp64,
-        more: More { expected: expected::DOUBLE_PRECISION, ..More::NONE },
-    },
-];
-
-fn setup_fp64(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    chain::<f64, _>(gpu, spec, fp64_operations, Fp64Chain::bounded)
-}
-
-fn fp64_operations(cost: &Cost) -> u64 {
-    cost.fp64_flops
-}
-
-fn verify_fp64(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::Fp64Chain)
-}
+pub(super) const FP64: &[Load] = &Load::pair(
+    [&workload::FP64, &workload::FP64_HOG],
+    Kernel::Fp64Chain,
+    [on_whole_sms, on_every_sm],
+    |gpu, spec| chain::<f64, _>(gpu, spec, |cost| cost.fp64_flops, Fp64Chain::bounded),
+    [More { expected: expected::DOUBLE_PRECISION, ..More::NONE }; 2],
+);
 
 // Integer arithmetic: `int`, the victim, and `int-hog`. Counter: that of `int_chain`.
 
-pub(super) const INT: &[Load] = &[
-    Load {
-        facts: &workload::INT,
-        kernel: Some(Kernel::IntChain),
-        first_guess: on_whole_sms,
-        setup: setup_int,
-        verify: verify_int,
-        more: More { expected: expected::INT, ..More::NONE },
-    },
-    Load {
-        facts: &workload::INT_HOG,
-        kernel: Some(Kernel::IntChain),
-        first_guess: on_every_sm,
-        setup: setup_int,
-        verify: verify_int,
-        more: More { expected: expected::INT, ..More::NONE },
-    },
-];
-
-fn setup_int(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    chain::<u32, _>(gpu, spec, int_operations, IntChain::full_period)
-}
-
-fn int_operations(cost: &Cost) -> u64 {
-    cost.int_ops
-}
-
-fn verify_int(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::IntChain)
-}
+pub(super) const INT: &[Load] = &Load::pair(
+    [&workload::INT, &workload::INT_HOG],
+    Kernel::IntChain,
+    [on_whole_sms, on_every_sm],
+    |gpu, spec| chain::<u32, _>(gpu, spec, |cost| cost.int_ops, IntChain::full_period),
+    [More { expected: expected::INT, ..More::NONE }; 2],
+);
 
 // Issue slots: `issue`, the victim, and `issue-hog`. Counter: that of `issue_mix`.
 
-pub(super) const ISSUE: &[Load] = &[
-    Load {
-        facts: &workload::ISSUE,
-        kernel: Some(Kernel::IssueMix),
-        first_guess: on_whole_sms,
-        setup: setup_issue,
-        verify: verify_issue,
-        more: More { expected: expected::ISSUE, ..More::NONE },
+pub(super) const ISSUE: &[Load] = &Load::pair(
+    [&workload::ISSUE, &workload::ISSUE_HOG],
+    Kernel::IssueMix,
+    [on_whole_sms, on_every_sm],
+    |gpu, spec| {
+        chain::<u32, _>(gpu, spec, |cost| cost.fp32_flops + cost.int_ops, IssueMix::bounded)
     },
-    Load {
-        facts: &workload::ISSUE_HOG,
-        kernel: Some(Kernel::IssueMix),
-        first_guess: on_every_sm,
-        setup: setup_issue,
-        verify: verify_issue,
-        more: More { expected: expected::ISSUE, ..More::NONE },
-    },
-];
-
-fn setup_issue(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    chain::<u32, _>(gpu, spec, issue_operations, IssueMix::bounded)
-}
-
-fn issue_operations(cost: &Cost) -> u64 {
-    cost.fp32_flops + cost.int_ops
-}
-
-fn verify_issue(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::IssueMix)
-}
+    [More { expected: expected::ISSUE, ..More::NONE }; 2],
+);
 
 // Tensor cores: `tensor`, the victim, and `tensor-hog`. Counter: that of `tensor_chain`.
 //
@@ -252,24 +180,13 @@ const FIRST_WITH_TENSOR_CORES: (u32, u32) = (7, 0);
 /// UNSUPPORTED_PTX_VERSION, NOT_SUPPORTED (cuda.h).
 const REFUSALS: [i32; 4] = [209, 218, 222, 801];
 
-pub(super) const TENSOR: &[Load] = &[
-    Load {
-        facts: &workload::TENSOR,
-        kernel: Some(Kernel::TensorChain),
-        first_guess: on_whole_sms,
-        setup: setup_tensor,
-        verify: verify_tensor,
-        more: More { expected: expected::TENSOR, lacks, ..More::NONE },
-    },
-    Load {
-        facts: &workload::TENSOR_HOG,
-        kernel: Some(Kernel::TensorChain),
-        first_guess: on_every_sm,
-        setup: setup_tensor,
-        verify: verify_tensor,
-        more: More { expected: expected::TENSOR, lacks, ..More::NONE },
-    },
-];
+pub(super) const TENSOR: &[Load] = &Load::pair(
+    [&workload::TENSOR, &workload::TENSOR_HOG],
+    Kernel::TensorChain,
+    [on_whole_sms, on_every_sm],
+    setup_tensor,
+    [More { expected: expected::TENSOR, lacks, ..More::NONE }; 2],
+);
 
 fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
     let (major, minor) = gpu.props.compute_capability;
@@ -286,19 +203,7 @@ fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
 }
 
 fn setup_tensor(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    chain::<f32, _>(gpu, spec, tensor_operations, |out, iterations, grid| TensorChain {
-        out,
-        iterations,
-        a: Half::SMALL,
-        b: Half::SMALL,
-        grid,
-    })
-}
-
-fn tensor_operations(cost: &Cost) -> u64 {
-    cost.tensor_flops
-}
-
-fn verify_tensor(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::TensorChain)
+    let (a, b) = (Half::SMALL, Half::SMALL);
+    let launch = |out, iterations, grid| TensorChain { out, iterations, a, b, grid };
+    chain::<f32, _>(gpu, spec, |cost| cost.tensor_flops, launch)
 }

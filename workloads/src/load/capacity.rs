@@ -20,7 +20,7 @@ pub(super) const RESERVE: &[Load] = &[Load {
     kernel: None,
     first_guess: of_share,
     setup: driver_calls::setup_alloc,
-    verify: driver_calls::verify_rounds,
+    verify: Some(driver_calls::verify_rounds),
     more: More::NONE,
 }];
 
@@ -52,8 +52,8 @@ pub(super) const MEMORY_HOG: &[Load] = &[Load {
     facts: &workload::MEMORY_HOG,
     kernel: None,
     first_guess: pieces,
-    setup: setup_memory_hog,
-    verify: verify_memory_hog,
+    setup: |gpu, spec| Ok(Box::new(Hog::new(gpu, spec)?)),
+    verify: Some(verify_memory_hog),
     more: More::NONE,
 }];
 
@@ -118,10 +118,6 @@ impl Prepared for Hog {
     fn work_per_request(&self) -> f64 {
         self.taken_bytes as f64
     }
-}
-
-fn setup_memory_hog(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(Hog::new(gpu, spec)?))
 }
 
 /// Less than a piece is free while the memory is held, and at least as much as before afterwards.

@@ -18,18 +18,20 @@ pub struct Load {
     pub kernel: Option<Kernel>,
     pub(super) first_guess: FirstGuess,
     pub(super) setup: Setup,
-    pub(super) verify: Verify,
+    /// Its check; `None` for the check of its kernel.
+    pub(super) verify: Option<Verify>,
     pub(super) more: More,
 }
 
 /// Parameters for a device, before calibration.
 type FirstGuess = fn(&'static str, &DeviceProps, f64) -> Result<WorkloadSpec, LoadError>;
 /// Allocates and loads everything for the requests of a workload.
-type Setup = fn(&Gpu, &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>;
+pub(super) type Setup = fn(&Gpu, &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>;
 /// Checks results on the device.
 type Verify = fn(&'static str, &Gpu) -> Result<(), LoadError>;
 
 /// Properties with a default.
+#[derive(Clone, Copy)]
 pub(super) struct More {
     /// Its rate by the figures that the device reports.
     pub(super) expected: Expected,
@@ -49,6 +51,21 @@ impl More {
 }
 
 impl Load {
+    /// A victim and an aggressor that launch the same kernel, with its own check.
+    pub(super) const fn pair(
+        [victim, aggressor]: [&'static Workload; 2],
+        kernel: Kernel,
+        [of_share, of_all]: [FirstGuess; 2],
+        setup: Setup,
+        [victims, more]: [More; 2],
+    ) -> [Self; 2] {
+        let (kernel, verify) = (Some(kernel), None);
+        [
+            Self { facts: victim, kernel, first_guess: of_share, setup, verify, more: victims },
+            Self { facts: aggressor, kernel, first_guess: of_all, setup, verify, more },
+        ]
+    }
+
     /// The work per second of these parameters by the figures that the device reports.
     pub(super) fn expected_per_s(&self, props: &DeviceProps, spec: &WorkloadSpec) -> Option<f64> {
         (self.more.expected)(props, spec)
@@ -88,7 +105,11 @@ impl Load {
     /// # Errors
     /// When a result is wrong or the driver refuses.
     pub fn verify(&self, gpu: &Gpu) -> Result<(), LoadError> {
-        (self.verify)(self.facts.name, gpu)
+        match (self.verify, self.kernel) {
+            (Some(verify), _) => verify(self.facts.name, gpu),
+            (None, Some(kernel)) => Ok((kernel.info().verify)(&gpu.kernels)?),
+            (None, None) => Ok(()),
+        }
     }
 }
 

@@ -9,7 +9,6 @@ use gpubench_record::WorkloadSpec;
 
 use super::error::{spec, whole_sms};
 use super::l2::NO_SUCH_SUM;
-use super::launch::verify_kernel;
 use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // A streaming copy through a buffer several times the size of L2, window after window.
@@ -183,7 +182,7 @@ pub(super) const STREAM: &[Load] = &[Load {
     kernel: Some(Kernel::StreamCopy),
     first_guess: from_sms_of_share,
     setup: |gpu, spec| Ok(Box::new(WindowCopy::new(gpu, spec)?)),
-    verify: verify_copy,
+    verify: Some(verify_copy),
     more: More { expected: expected::DRAM, saturating_sms: expected::sms_of_copies, ..More::NONE },
 }];
 
@@ -202,7 +201,7 @@ pub(super) const DRAM_COPY: &[Load] = &[Load {
     kernel: Some(Kernel::StreamCopy),
     first_guess: from_every_sm,
     setup: |gpu, spec| Ok(Box::new(WindowCopy::new(gpu, spec)?)),
-    verify: verify_copy,
+    verify: Some(verify_copy),
     more: More { expected: expected::DRAM, ..More::NONE },
 }];
 
@@ -213,7 +212,7 @@ pub(super) const DRAM_READ: &[Load] = &[Load {
     kernel: Some(Kernel::StreamRead),
     first_guess: from_every_sm,
     setup: setup_dram_read,
-    verify: verify_dram_read,
+    verify: None,
     more: More { expected: expected::DRAM, ..More::NONE },
 }];
 
@@ -229,10 +228,6 @@ fn setup_dram_read(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, 
         grid,
     };
     Ok(Box::new((Windowed::new(gpu, spec, Part::kept, read)?, hits)))
-}
-
-fn verify_dram_read(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::StreamRead)
 }
 
 /// Launches over successive windows of a buffer.
@@ -322,7 +317,7 @@ pub(super) const DRAM_WRITE: &[Load] = &[Load {
     kernel: Some(Kernel::StreamWrite),
     first_guess: from_every_sm,
     setup: setup_dram_write,
-    verify: verify_dram_write,
+    verify: None,
     more: More { expected: expected::DRAM, ..More::NONE },
 }];
 
@@ -330,10 +325,6 @@ fn setup_dram_write(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>,
     gpu.kernels.prepare(&[Kernel::StreamWrite])?;
     let write = |dst: DevicePtr, bytes: u64, grid: Grid| StreamWrite { dst, bytes, value: 1, grid };
     Ok(Box::new(Windowed::new(gpu, spec, Part::written, write)?))
-}
-
-fn verify_dram_write(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::StreamWrite)
 }
 
 #[cfg(test)]

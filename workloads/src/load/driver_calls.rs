@@ -1,11 +1,11 @@
 //! Calls of the driver as requests, and storms of them that keep its locks busy.
 
 use gpubench_catalogue::workload::{self, COUNT_MAX};
+use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::{
     Context, DeviceBuffer, DeviceProps, DriverError, Module, PinnedBuffer, WaitMode,
 };
 use gpubench_kernels::kernel::memory::TlbStride;
-use gpubench_kernels::{Kernel, KernelInfo};
 use gpubench_record::WorkloadSpec;
 
 use super::error::spec;
@@ -23,12 +23,12 @@ pub(super) const ALLOC: &[Load] = &[Load {
     kernel: None,
     first_guess: rounds_spec,
     setup: setup_alloc,
-    verify: verify_rounds,
+    verify: Some(verify_rounds),
     more: More::NONE,
 }];
 
 /// Parameters before calibration: a thousandth of the memory at a time, in whole pages.
-pub(super) fn rounds_spec(
+fn rounds_spec(
     name: &'static str,
     props: &DeviceProps,
     _share: f64,
@@ -41,30 +41,24 @@ pub(super) fn rounds_spec(
 /// Calls of the driver leave nothing that kernels computed.
 pub(super) const NO_OUTPUT: Output<'_> = Output::None("driver calls compute nothing");
 
-/// Rounds of allocating and freeing.
-#[derive(Debug)]
-pub(super) struct Rounds {
+/// The same call of the driver several times per request.
+struct Calls<F> {
     rounds: u64,
-    len: usize,
+    call: F,
 }
 
-impl Rounds {
-    pub(super) fn new(spec: &WorkloadSpec) -> Result<Self, LoadError> {
-        let params = Params::of(spec);
-        Ok(Self {
-            rounds: params.get("rounds", 1..=COUNT_MAX)?,
-            // The driver refuses a size beyond its memory.
-            len: params.size("bytes")?.div_ceil(8) as usize,
-        })
+impl<F: Fn(&Gpu) -> Result<(), DriverError>> Calls<F> {
+    fn boxed(rounds: u64, call: F) -> Result<Box<dyn Prepared>, LoadError>
+    where
+        F: 'static,
+    {
+        Ok(Box::new(Self { rounds, call }))
     }
 }
 
-impl Prepared for Rounds {
+impl<F: Fn(&Gpu) -> Result<(), DriverError>> Prepared for Calls<F> {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
-        for _ in 0..self.rounds {
-            DeviceBuffer::<u64>::alloc(&gpu.context, self.len)?.free()?;
-        }
-        Ok(())
+        (0..self.rounds).try_for_each(|_| (self.call)(gpu))
     }
 
     fn output(&self) -> Output<'_> {
@@ -76,15 +70,21 @@ impl Prepared for Rounds {
     }
 }
 
+/// Allocates device memory and frees it.
 pub(super) fn setup_alloc(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(Rounds::new(spec)?))
+    let params = Params::of(spec);
+    // The driver refuses a size beyond its memory.
+    let len = params.size("bytes")?.div_ceil(8) as usize;
+    Calls::boxed(params.get("rounds", 1..=COUNT_MAX)?, move |gpu| {
+        DeviceBuffer::<u64>::alloc(&gpu.context, len)?.free()
+    })
 }
 
 /// Memory holds what is written to it, and a request frees all that it allocates.
 pub(super) fn verify_rounds(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    let small = spec(name, [("rounds", 3), ("bytes", 1 << 20)]);
-    let mut rounds = Rounds::new(&small)?;
-    let values: Vec<u64> = (1..=rounds.len as u64).collect();
+    let bytes = 1 << 20;
+    let mut rounds = setup_alloc(gpu, &spec(name, [("rounds", 3), ("bytes", bytes)]))?;
+    let values: Vec<u64> = (1..=bytes / 8).collect();
     let found = DeviceBuffer::from_slice(&gpu.context, &values)?.to_vec()?;
     let before = gpu.context.mem_info()?.free_bytes;
     rounds.step(gpu)?;
@@ -107,7 +107,7 @@ pub(super) const ALLOC_STORM: &[Load] = &[Load {
     kernel: None,
     first_guess: rounds_spec,
     setup: setup_alloc,
-    verify: verify_rounds,
+    verify: Some(verify_rounds),
     more: More::NONE,
 }];
 
@@ -119,42 +119,16 @@ pub(super) const ALLOC_STORM: &[Load] = &[Load {
 pub(super) const CONTEXT_STORM: &[Load] = &[Load {
     facts: &workload::CONTEXT_STORM,
     kernel: None,
-    first_guess: one,
-    setup: setup_context_storm,
-    verify: verify_context_storm,
+    first_guess: |name, _, _| Ok(spec(name, [("contexts", 1)])),
+    setup: |_, spec| Calls::boxed(Params::of(spec).get("contexts", 1..=64)?, one_context),
+    verify: Some(verify_context_storm),
     more: More::NONE,
 }];
 
-fn one(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
-    Ok(spec(name, [("contexts", 1)]))
-}
-
-#[derive(Debug)]
-struct Contexts(u64);
-
-impl Prepared for Contexts {
-    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
-        for _ in 0..self.0 {
-            let made = Context::create(gpu.context.device(), WaitMode::BlockingSync);
-            drop(made?);
-            // The new context was current on this thread and no longer exists.
-            gpu.context.bind()?;
-        }
-        Ok(())
-    }
-
-    fn output(&self) -> Output<'_> {
-        NO_OUTPUT
-    }
-
-    fn work_per_request(&self) -> f64 {
-        self.0 as f64
-    }
-}
-
-fn setup_context_storm(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    let contexts = Params::of(spec).get("contexts", 1..=64)?;
-    Ok(Box::new(Contexts(contexts)))
+fn one_context(gpu: &Gpu) -> Result<(), DriverError> {
+    drop(Context::create(gpu.context.device(), WaitMode::BlockingSync)?);
+    // The new context was current on this thread and no longer exists.
+    gpu.context.bind()
 }
 
 /// A context uses memory while it exists, and frees it.
@@ -182,56 +156,25 @@ fn verify_context_storm(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> 
 pub(super) const MODULE_STORM: &[Load] = &[Load {
     facts: &workload::MODULE_STORM,
     kernel: None,
-    first_guess: few,
-    setup: setup_module_storm,
-    verify: verify_module_storm,
+    first_guess: |name, _, _| Ok(spec(name, [("modules", 1)])),
+    setup: |_, spec| {
+        Calls::boxed(Params::of(spec).get("modules", 1..=COUNT_MAX)?, |gpu| module(gpu).map(drop))
+    },
+    // Every loaded module has its entry point.
+    verify: Some(|_, gpu| {
+        for _ in 0..2 {
+            module(gpu)?.function(MODULE.info().name)?;
+        }
+        Ok(())
+    }),
     more: More::NONE,
 }];
 
-fn few(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
-    Ok(spec(name, [("modules", 1)]))
-}
+/// A kernel of a typical size.
+const MODULE: Kernel = Kernel::Softmax;
 
-#[derive(Debug)]
-struct Modules(u64);
-
-impl Modules {
-    /// A kernel of a typical size.
-    fn info() -> &'static KernelInfo {
-        Kernel::Softmax.info()
-    }
-}
-
-impl Prepared for Modules {
-    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
-        let info = Self::info();
-        for _ in 0..self.0 {
-            drop(Module::load(&gpu.context, info.name, info.ptx)?);
-        }
-        Ok(())
-    }
-
-    fn output(&self) -> Output<'_> {
-        NO_OUTPUT
-    }
-
-    fn work_per_request(&self) -> f64 {
-        self.0 as f64
-    }
-}
-
-fn setup_module_storm(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    let modules = Params::of(spec).get("modules", 1..=COUNT_MAX)?;
-    Ok(Box::new(Modules(modules)))
-}
-
-/// Every loaded module has its entry point.
-fn verify_module_storm(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    let info = Modules::info();
-    for _ in 0..2 {
-        Module::load(&gpu.context, info.name, info.ptx)?.function(info.name)?;
-    }
-    Ok(())
+fn module(gpu: &Gpu) -> Result<Module, DriverError> {
+    Module::load(&gpu.context, MODULE.info().name, MODULE.info().ptx)
 }
 
 // `pin-storm`: page-locks host memory and unlocks it. Counter: calls of `cuMemHostAlloc`; on the
@@ -242,7 +185,7 @@ pub(super) const PIN_STORM: &[Load] = &[Load {
     kernel: None,
     first_guess: pinned_spec,
     setup: setup_pin_storm,
-    verify: verify_pin_storm,
+    verify: Some(verify_pin_storm),
     more: More::NONE,
 }];
 
@@ -261,47 +204,21 @@ fn pinned_spec(
     Ok(spec)
 }
 
-#[derive(Debug)]
-struct Pins {
-    rounds: u64,
-    len: usize,
-}
-
-impl Prepared for Pins {
-    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
-        for _ in 0..self.rounds {
-            PinnedBuffer::<u64>::alloc_and_free(&gpu.context, self.len)?;
-        }
-        Ok(())
-    }
-
-    fn output(&self) -> Output<'_> {
-        NO_OUTPUT
-    }
-
-    fn work_per_request(&self) -> f64 {
-        self.rounds as f64
-    }
-}
-
-fn pins(spec: &WorkloadSpec) -> Result<Pins, LoadError> {
-    let params = Params::of(spec);
-    Ok(Pins {
-        rounds: params.get("rounds", 1..=COUNT_MAX)?,
-        // The bound makes the cast exact.
-        len: params.get("bytes", 8..=PINNED_BYTES_MAX)? as usize / 8,
-    })
-}
-
 fn setup_pin_storm(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(pins(spec)?))
+    let params = Params::of(spec);
+    // The bound makes the cast exact.
+    let len = params.get("bytes", 8..=PINNED_BYTES_MAX)? as usize / 8;
+    Calls::boxed(params.get("rounds", 1..=COUNT_MAX)?, move |gpu| {
+        PinnedBuffer::<u64>::alloc_and_free(&gpu.context, len)
+    })
 }
 
 /// Locked memory holds what is written to it, and a request unlocks all of it.
 fn verify_pin_storm(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    let mut pins = pins(&spec(name, [("rounds", 3), ("bytes", 64 << 10)]))?;
+    let bytes = 64 << 10;
+    let mut pins = setup_pin_storm(gpu, &spec(name, [("rounds", 3), ("bytes", bytes)]))?;
     let (sent, mut found) = ([1_u64, 2, 3], [0_u64; 3]);
-    let mut buffer = PinnedBuffer::<u64>::alloc(&gpu.context, pins.len)?;
+    let mut buffer = PinnedBuffer::<u64>::alloc(&gpu.context, bytes as usize / 8)?;
     buffer.write(5, &sent)?;
     buffer.read(5, &mut found)?;
     pins.step(gpu)?;

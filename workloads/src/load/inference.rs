@@ -37,8 +37,8 @@ pub(super) const INFERENCE: &[Load] = &[Load {
     facts: &workload::INFERENCE,
     kernel: Some(Kernel::Matvec),
     first_guess: first_guess_inference,
-    setup: setup_inference,
-    verify,
+    setup: |gpu, spec| Ok(Box::new(Decode::new(gpu, spec)?)),
+    verify: Some(verify),
     more: More { expected: |_, spec| slices_per_s(spec), ..More::NONE },
 }];
 
@@ -227,10 +227,6 @@ impl Prepared for Decode {
         let layer = flops(&self.norm()) + flops(&self.mix()) + flops(&self.softmax());
         (layers * layer + self.slices * flops(&self.slice(0, 0))) as f64
     }
-}
-
-fn setup_inference(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(Decode::new(gpu, spec)?))
 }
 
 // The check of `inference`: a small model, computed on the host too.

@@ -5,24 +5,24 @@ use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
 use gpubench_kernels::kernel::VECTOR_BYTES;
 use gpubench_kernels::kernel::memory::AtomicAdd;
 use gpubench_kernels::kernel::on_chip::L2Stream;
-use gpubench_kernels::{Cost, Kernel, Launcher};
+use gpubench_kernels::{Kernel, Launcher};
 use gpubench_record::WorkloadSpec;
 
 use super::calibrate::DEMAND_OF_SHARE;
 use super::error::{spec, whole_sms};
-use super::launch::{OneLaunch, verify_kernel};
+use super::launch::OneLaunch;
 use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // Repeated reads of a buffer that stays in L2.
 
 /// Threads of a block.
-pub(super) const THREADS: u32 = 256;
+const THREADS: u32 = 256;
 
 /// A sum that a zeroed buffer does not give, so that no thread ever writes.
 pub(super) const NO_SUCH_SUM: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Parameters before calibration.
-pub(super) fn reads_spec(name: &str, blocks: u64, buffer_bytes: u64) -> WorkloadSpec {
+fn reads_spec(name: &str, blocks: u64, buffer_bytes: u64) -> WorkloadSpec {
     let threads = THREADS.into();
     spec(
         name,
@@ -31,7 +31,7 @@ pub(super) fn reads_spec(name: &str, blocks: u64, buffer_bytes: u64) -> Workload
 }
 
 /// Bytes of a buffer that occupies a fraction of L2; an error where the device has no L2.
-pub(super) fn buffer_bytes(
+fn buffer_bytes(
     workload: &'static str,
     props: &DeviceProps,
     share: f64,
@@ -50,14 +50,14 @@ pub(super) fn buffer_bytes(
 
 /// One launch per request.
 #[derive(Debug)]
-pub(super) struct L2Reads {
+struct L2Reads {
     buffer: DeviceBuffer<u64>,
     hits: DeviceBuffer<u32>,
     launch: L2Stream,
 }
 
 impl L2Reads {
-    pub(super) fn new(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Self, LoadError> {
+    fn new(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Self, LoadError> {
         Self::with_trigger(gpu, spec, NO_SUCH_SUM)
     }
 
@@ -103,7 +103,7 @@ impl Prepared for L2Reads {
 
 /// The kernel has its own check. Here, every thread of a request must compute the sum of its part
 /// of a zeroed buffer, and no other sum.
-pub(super) fn verify_reads(workload: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+fn verify_reads(workload: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     (Kernel::L2Stream.info().verify)(&gpu.kernels)?;
     let mut small = reads_spec(workload, 2, 32 << 10);
     small.params.insert("threads".to_owned(), 64);
@@ -127,7 +127,7 @@ pub(super) const L2: &[Load] = &[Load {
     kernel: Some(Kernel::L2Stream),
     first_guess: first_guess_l2,
     setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
-    verify: verify_reads,
+    verify: Some(verify_reads),
     more: More { expected: expected::L2, saturating_sms: expected::sms_of_loads, ..More::NONE },
 }];
 
@@ -152,7 +152,7 @@ pub(super) const L2_STREAM: &[Load] = &[Load {
     kernel: Some(Kernel::L2Stream),
     first_guess: first_guess_l2_stream,
     setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
-    verify: verify_reads,
+    verify: Some(verify_reads),
     more: More { expected: expected::L2, ..More::NONE },
 }];
 
@@ -173,8 +173,8 @@ pub(super) const L2_THRASH: &[Load] = &[Load {
     facts: &workload::L2_THRASH,
     kernel: Some(Kernel::L2Stream),
     first_guess: first_guess_l2_thrash,
-    setup: setup_l2_thrash,
-    verify: verify_reads,
+    setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
+    verify: Some(verify_reads),
     more: More { expected: expected::L2, ..More::NONE },
 }];
 
@@ -183,20 +183,8 @@ fn first_guess_l2_thrash(
     props: &DeviceProps,
     share: f64,
 ) -> Result<WorkloadSpec, LoadError> {
-    if props.l2_bytes == 0 {
-        return Err(LoadError::TooSmall {
-            workload: name,
-            needs: "an L2 cache".to_owned(),
-            share,
-            has: "none".to_owned(),
-        });
-    }
-    let blocks = props.full_grid(THREADS).blocks;
-    Ok(reads_spec(name, blocks.into(), props.l2_buffer_bytes(1.0)))
-}
-
-fn setup_l2_thrash(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(L2Reads::new(gpu, spec)?))
+    let bytes = buffer_bytes(name, props, share, 1.0)?;
+    Ok(reads_spec(name, props.full_grid(THREADS).blocks.into(), bytes))
 }
 
 // Atomic operations in L2: `atomic`, the victim, and `atomics`. Counter: that of `atomic_add`.
@@ -207,28 +195,15 @@ fn setup_l2_thrash(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, 
 /// The words occupy this fraction of L2.
 const ATOMIC_PART: u64 = 64;
 
-pub(super) const ATOMICS: &[Load] = &[
-    Load {
-        facts: &workload::ATOMIC,
-        kernel: Some(Kernel::AtomicAdd),
-        first_guess: of_share,
-        setup: setup_atomics,
-        verify: verify_atomics,
-        more: More {
-            expected: expected::ATOMICS,
-            saturating_sms: expected::sms_of_atomics,
-            ..More::NONE
-        },
-    },
-    Load {
-        facts: &workload::ATOMICS,
-        kernel: Some(Kernel::AtomicAdd),
-        first_guess: of_all,
-        setup: setup_atomics,
-        verify: verify_atomics,
-        more: More { expected: expected::ATOMICS, ..More::NONE },
-    },
-];
+pub(super) const ATOMICS: &[Load] = &Load::pair(
+    [&workload::ATOMIC, &workload::ATOMICS],
+    Kernel::AtomicAdd,
+    [of_share, of_all],
+    setup_atomics,
+    [More { saturating_sms: expected::sms_of_atomics, ..ADDITIONS }, ADDITIONS],
+);
+
+const ADDITIONS: More = More { expected: expected::ATOMICS, ..More::NONE };
 
 fn of_share(
     name: &'static str,
@@ -276,18 +251,8 @@ fn setup_atomics(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, Lo
         iterations: params.word("iterations")?,
         grid,
     };
-    Ok(Box::new(OneLaunch::new(gpu, launch, additions, GROWS, words)?))
-}
-
-/// Sums do not repeat.
-const GROWS: Output<'_> = Output::None("its sums grow with every request");
-
-fn additions(cost: &Cost) -> u64 {
-    cost.atomic_ops
-}
-
-fn verify_atomics(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::AtomicAdd)
+    let output = Output::None("its sums grow with every request");
+    Ok(Box::new(OneLaunch::new(gpu, launch, |cost| cost.atomic_ops, output, words)?))
 }
 
 #[cfg(test)]

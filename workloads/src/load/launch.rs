@@ -10,7 +10,6 @@ use gpubench_record::WorkloadSpec;
 
 use super::error::spec;
 use super::{Gpu, Load, LoadError, More, Output, Params, Prepared};
-use crate::load::launch;
 
 /// One launch per request, with its buffers.
 pub(super) struct OneLaunch<L> {
@@ -52,11 +51,6 @@ impl<L: Launcher> Prepared for OneLaunch<L> {
     }
 }
 
-/// The kernel's own check.
-pub(super) fn verify_kernel(gpu: &Gpu, kernel: Kernel) -> Result<(), LoadError> {
-    Ok((kernel.info().verify)(&gpu.kernels)?)
-}
-
 // `launch` and `launch-sync`: bursts of the smallest kernel. Counter: each launch adds one to a
 // word of device memory, which the check reads; on the host, calls of `cuLaunchKernel`.
 //
@@ -64,7 +58,7 @@ pub(super) fn verify_kernel(gpu: &Gpu, kernel: Kernel) -> Result<(), LoadError> 
 // as an eager program does. The launch path has no shares; each SM runs one block at a time.
 
 /// Launches that a host queues in a second, in round figures, and with a wait for each.
-pub(super) const LAUNCHES_PER_S: f64 = 430e3;
+const LAUNCHES_PER_S: f64 = 430e3;
 const WAITED_LAUNCHES_PER_S: f64 = 148e3;
 
 pub(super) const LAUNCH: &[Load] = &[
@@ -72,22 +66,22 @@ pub(super) const LAUNCH: &[Load] = &[
         facts: &workload::LAUNCH,
         kernel: Some(Kernel::Tick),
         first_guess: burst_spec,
-        setup: queued,
-        verify: verify_burst,
+        setup: |gpu, spec| Ok(Box::new(Burst::new(gpu, spec, false)?)),
+        verify: Some(verify_burst),
         more: More { expected: |_, _| Some(LAUNCHES_PER_S), ..More::NONE },
     },
     Load {
         facts: &workload::LAUNCH_SYNC,
         kernel: Some(Kernel::Tick),
         first_guess: burst_spec,
-        setup: waited_for,
-        verify: verify_burst,
+        setup: |gpu, spec| Ok(Box::new(Burst::new(gpu, spec, true)?)),
+        verify: Some(verify_burst),
         more: More { expected: |_, _| Some(WAITED_LAUNCHES_PER_S), ..More::NONE },
     },
 ];
 
 /// Parameters before calibration.
-pub(super) fn burst_spec(
+fn burst_spec(
     name: &'static str,
     props: &DeviceProps,
     _share: f64,
@@ -139,18 +133,9 @@ impl Prepared for Burst {
     }
 }
 
-/// Bursts without waits.
-pub(super) fn queued(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(Burst::new(gpu, spec, false)?))
-}
-
-fn waited_for(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(Burst::new(gpu, spec, true)?))
-}
-
 /// Every launch of two requests was counted.
-pub(super) fn verify_burst(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::Tick)?;
+fn verify_burst(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    (Kernel::Tick.info().verify)(&gpu.kernels)?;
     for waits in [false, true] {
         let small = spec(name, [("launches", 7), ("threads", 32)]);
         let mut burst = Burst::new(gpu, &small, waits)?;
@@ -172,8 +157,8 @@ pub(super) fn verify_burst(name: &'static str, gpu: &Gpu) -> Result<(), LoadErro
 pub(super) const LAUNCH_FLOOD: &[Load] = &[Load {
     facts: &workload::LAUNCH_FLOOD,
     kernel: Some(Kernel::Tick),
-    first_guess: launch::burst_spec,
-    setup: launch::queued,
-    verify: launch::verify_burst,
-    more: More { expected: |_, _| Some(launch::LAUNCHES_PER_S), ..More::NONE },
+    first_guess: burst_spec,
+    setup: |gpu, spec| Ok(Box::new(Burst::new(gpu, spec, false)?)),
+    verify: Some(verify_burst),
+    more: More { expected: |_, _| Some(LAUNCHES_PER_S), ..More::NONE },
 }];

@@ -1,39 +1,28 @@
 //! What each SM has of its own: L1, shared memory, address translation and block slots.
 
 use gpubench_catalogue::workload::{self, STAY_NS_MAX};
+use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DevicePtr};
 use gpubench_kernels::kernel::memory::TlbStride;
 use gpubench_kernels::kernel::on_chip::{L1Stream, SharedStream};
 use gpubench_kernels::kernel::timing::BlockSlots;
-use gpubench_kernels::{Cost, Kernel};
 use gpubench_record::WorkloadSpec;
 
 use super::arithmetic::THREADS;
 use super::error::{SIZE_MAX, spec, whole_sms};
 use super::l2::NO_SUCH_SUM;
-use super::launch::{OneLaunch, verify_kernel};
+use super::launch::OneLaunch;
 use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // L1: `l1`, the victim, and `l1-hog`. Counter: that of `l1_stream`.
 
-pub(super) const L1: &[Load] = &[
-    Load {
-        facts: &workload::L1,
-        kernel: Some(Kernel::L1Stream),
-        first_guess: on_whole_sms,
-        setup: setup_l1,
-        verify: verify_l1,
-        more: More { expected: expected::L1, ..More::NONE },
-    },
-    Load {
-        facts: &workload::L1_HOG,
-        kernel: Some(Kernel::L1Stream),
-        first_guess: on_every_sm,
-        setup: setup_l1,
-        verify: verify_l1,
-        more: More { expected: expected::L1, ..More::NONE },
-    },
-];
+pub(super) const L1: &[Load] = &Load::pair(
+    [&workload::L1, &workload::L1_HOG],
+    Kernel::L1Stream,
+    [on_whole_sms, on_every_sm],
+    setup_l1,
+    [More { expected: expected::L1, ..More::NONE }; 2],
+);
 
 fn setup_l1(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     let params = Params::of(spec);
@@ -53,11 +42,7 @@ fn setup_l1(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadErr
         grid,
     };
     let output = Output::Parts(vec![Part::kept(&src), Part::kept(&hits)]);
-    Ok(Box::new(OneLaunch::new(gpu, launch, bytes_of, output, (src, hits))?))
-}
-
-fn verify_l1(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::L1Stream)
+    Ok(Box::new(OneLaunch::new(gpu, launch, |cost| cost.l1_bytes, output, (src, hits))?))
 }
 
 // Shared memory: `shared`, the victim, and `shared-hog`. Counter: that of `shared_stream`.
@@ -66,26 +51,15 @@ fn verify_l1(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 /// Programming Guide, "Shared memory").
 const PLAIN_BYTES_MAX: u32 = 48 << 10;
 
-pub(super) const SHARED: &[Load] = &[
-    Load {
-        facts: &workload::SHARED,
-        kernel: Some(Kernel::SharedStream),
-        first_guess: on_whole_sms,
-        setup: setup_shared,
-        verify: verify_shared,
-        more: More { expected: expected::SHARED, ..More::NONE },
-    },
-    Load {
-        facts: &workload::SHARED_HOG,
-        kernel: Some(Kernel::SharedStream),
-        first_guess: on_every_sm,
-        setup: setup_shared,
-        verify: verify_shared,
-        more: More { expected: expected::SHARED, ..More::NONE },
-    },
-];
+pub(super) const SHARED: &[Load] = &Load::pair(
+    [&workload::SHARED, &workload::SHARED_HOG],
+    Kernel::SharedStream,
+    [on_whole_sms, on_every_sm],
+    setup_shared,
+    [More { expected: expected::SHARED, ..More::NONE }; 2],
+);
 
-pub(super) fn on_whole_sms(
+fn on_whole_sms(
     name: &'static str,
     props: &DeviceProps,
     share: f64,
@@ -93,7 +67,7 @@ pub(super) fn on_whole_sms(
     Ok(parts_spec(name, props, whole_sms(name, props, share)?, 1))
 }
 
-pub(super) fn on_every_sm(
+fn on_every_sm(
     name: &'static str,
     props: &DeviceProps,
     _share: f64,
@@ -104,12 +78,7 @@ pub(super) fn on_every_sm(
 }
 
 /// Parameters of a load in which every block has its own part of the SM's memory.
-pub(super) fn parts_spec(
-    name: &str,
-    props: &DeviceProps,
-    blocks: u64,
-    on_one_sm: u32,
-) -> WorkloadSpec {
+fn parts_spec(name: &str, props: &DeviceProps, blocks: u64, on_one_sm: u32) -> WorkloadSpec {
     let part_bytes = props.l1_part_bytes(on_one_sm).min(PLAIN_BYTES_MAX);
     spec(
         name,
@@ -136,16 +105,7 @@ fn setup_shared(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, Loa
         threads: grid.threads,
     };
     let output = Output::Parts(vec![Part::kept(&hits)]);
-    Ok(Box::new(OneLaunch::new(gpu, launch, bytes_of, output, hits)?))
-}
-
-/// Bytes read from the SM's memory.
-pub(super) fn bytes_of(cost: &Cost) -> u64 {
-    cost.l1_bytes
-}
-
-fn verify_shared(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::SharedStream)
+    Ok(Box::new(OneLaunch::new(gpu, launch, |cost| cost.l1_bytes, output, hits)?))
 }
 
 // Address translation: `tlb`, the victim, and `tlb-stride`.
@@ -153,28 +113,15 @@ fn verify_shared(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 // It has no public counter (see `tlb_stride.cu`): the evidence is the time of a load compared with
 // the same loads from one page. The victim's pages are its share of the aggressor's.
 
-pub(super) const TLB: &[Load] = &[
-    Load {
-        facts: &workload::TLB,
-        kernel: Some(Kernel::TlbStride),
-        first_guess: of_share,
-        setup: setup_tlb,
-        verify: verify_tlb,
-        more: More {
-            expected: expected::PAGES,
-            saturating_sms: expected::sms_of_loads,
-            ..More::NONE
-        },
-    },
-    Load {
-        facts: &workload::TLB_STRIDE,
-        kernel: Some(Kernel::TlbStride),
-        first_guess: of_all,
-        setup: setup_tlb,
-        verify: verify_tlb,
-        more: More { expected: expected::PAGES, ..More::NONE },
-    },
-];
+pub(super) const TLB: &[Load] = &Load::pair(
+    [&workload::TLB, &workload::TLB_STRIDE],
+    Kernel::TlbStride,
+    [of_share, of_all],
+    setup_tlb,
+    [More { saturating_sms: expected::sms_of_loads, ..PAGES }, PAGES],
+);
+
+const PAGES: More = More { expected: expected::PAGES, ..More::NONE };
 
 fn of_share(
     name: &'static str,
@@ -222,15 +169,7 @@ fn setup_tlb(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadEr
         grid,
     };
     let (output, held) = (Output::None("it reads memory that nothing wrote"), (buffer, sums));
-    Ok(Box::new(OneLaunch::new(gpu, launch, touches, output, held)?))
-}
-
-fn touches(cost: &Cost) -> u64 {
-    cost.page_touches
-}
-
-fn verify_tlb(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::TlbStride)
+    Ok(Box::new(OneLaunch::new(gpu, launch, |cost| cost.page_touches, output, held)?))
 }
 
 // `block-slots`: blocks that sleep in every slot of every SM. Counter: that of `block_slots`.
@@ -243,7 +182,7 @@ pub(super) const BLOCK_SLOTS: &[Load] = &[Load {
     kernel: Some(Kernel::BlockSlots),
     first_guess: first_guess_block_slots,
     setup: setup_block_slots,
-    verify: verify_block_slots,
+    verify: None,
     more: More::NONE,
 }];
 
@@ -275,13 +214,5 @@ fn setup_block_slots(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>
         grid: params.grid(&gpu.props)?,
     };
     let output = Output::None("its blocks sleep");
-    Ok(Box::new(OneLaunch::new(gpu, launch, busy_ns, output, ())?))
-}
-
-fn busy_ns(cost: &Cost) -> u64 {
-    cost.block_busy_ns
-}
-
-fn verify_block_slots(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_kernel(gpu, Kernel::BlockSlots)
+    Ok(Box::new(OneLaunch::new(gpu, launch, |cost| cost.block_busy_ns, output, ())?))
 }

@@ -24,11 +24,7 @@ use super::{Gpu, Load, LoadError, More, Output, Params, Prepared, pinned_copy};
 const PARTS: u64 = 4;
 
 /// Parameters before calibration.
-pub(super) fn unpaced(
-    name: &'static str,
-    _: &DeviceProps,
-    _share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn unpaced(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
     // A first guess of a few dozen microseconds on any link, which calibration adjusts.
     let params = [("bytes", 256 << 10), ("parts", PARTS), ("rate_per_s", 0)];
     Ok(spec(name, params))
@@ -36,7 +32,7 @@ pub(super) fn unpaced(
 
 /// Copies at a limited rate.
 #[derive(Debug)]
-pub(super) struct Paced {
+struct Paced {
     direction: Direction,
     host: PinnedBuffer<u64>,
     device: DeviceBuffer<u64>,
@@ -54,11 +50,7 @@ struct Pace {
 }
 
 impl Paced {
-    pub(super) fn new(
-        gpu: &Gpu,
-        spec: &WorkloadSpec,
-        direction: Direction,
-    ) -> Result<Self, LoadError> {
+    fn new(gpu: &Gpu, spec: &WorkloadSpec, direction: Direction) -> Result<Self, LoadError> {
         let params = Params::of(spec);
         let bytes = params.size("bytes")?;
         let rate_per_s = params.get("rate_per_s", 0..=SIZE_MAX)?;
@@ -130,11 +122,7 @@ impl Prepared for Paced {
 }
 
 /// The copied data arrive unchanged, also at a limited rate.
-pub(super) fn verify_paced(
-    name: &'static str,
-    gpu: &Gpu,
-    direction: Direction,
-) -> Result<(), LoadError> {
+fn verify_paced(name: &'static str, gpu: &Gpu, direction: Direction) -> Result<(), LoadError> {
     verify_directions(name, gpu, Directions::One(direction))?;
     let params = [("bytes", 8 << 10), ("parts", 2), ("rate_per_s", 1 << 30)];
     let mut copy = Paced::new(gpu, &spec(name, params), direction)?;
@@ -171,18 +159,10 @@ pub(super) const PCIE: &[Load] = &[Load {
     facts: &workload::PCIE,
     kernel: None,
     first_guess: unpaced,
-    setup: setup_pcie,
-    verify: verify_pcie,
+    setup: |gpu, spec| Ok(Box::new(Paced::new(gpu, spec, Direction::ToDevice)?)),
+    verify: Some(|name, gpu| verify_paced(name, gpu, Direction::ToDevice)),
     more: More::NONE,
 }];
-
-fn setup_pcie(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(Paced::new(gpu, spec, Direction::ToDevice)?))
-}
-
-fn verify_pcie(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_paced(name, gpu, Direction::ToDevice)
-}
 
 // `pcie-download`: copies to page-locked host memory, at a rate within the victim's share.
 // Counter: bytes that the device sends over the link.
@@ -191,18 +171,10 @@ pub(super) const PCIE_DOWNLOAD: &[Load] = &[Load {
     facts: &workload::PCIE_DOWNLOAD,
     kernel: None,
     first_guess: unpaced,
-    setup: setup_pcie_download,
-    verify: verify_pcie_download,
+    setup: |gpu, spec| Ok(Box::new(Paced::new(gpu, spec, Direction::ToHost)?)),
+    verify: Some(|name, gpu| verify_paced(name, gpu, Direction::ToHost)),
     more: More::NONE,
 }];
-
-fn setup_pcie_download(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(Paced::new(gpu, spec, Direction::ToHost)?))
-}
-
-fn verify_pcie_download(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_paced(name, gpu, Direction::ToHost)
-}
 
 // `pcie-h2d`: copies from page-locked host memory without a pause.
 
@@ -210,20 +182,13 @@ pub(super) const PCIE_H2D: &[Load] = &[Load {
     facts: &workload::PCIE_H2D,
     kernel: None,
     first_guess: pinned_copy::any_device,
-    setup: setup_pcie_h2d,
-    verify: verify_pcie_h2d,
+    setup: |gpu, spec| Ok(Box::new(PinnedCopy::new(gpu, spec, TO_DEVICE)?)),
+    verify: Some(|name, gpu| verify_directions(name, gpu, TO_DEVICE)),
     more: More::NONE,
 }];
 
-const DIRECTIONS: Directions = Directions::One(Direction::ToDevice);
-
-fn setup_pcie_h2d(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(PinnedCopy::new(gpu, spec, DIRECTIONS)?))
-}
-
-fn verify_pcie_h2d(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_directions(name, gpu, DIRECTIONS)
-}
+const TO_DEVICE: Directions = Directions::One(Direction::ToDevice);
+const TO_HOST: Directions = Directions::One(Direction::ToHost);
 
 // `pcie-d2h`: copies to page-locked host memory without a pause. Counter: bytes that the device
 // sends over the link.
@@ -232,18 +197,10 @@ pub(super) const PCIE_D2H: &[Load] = &[Load {
     facts: &workload::PCIE_D2H,
     kernel: None,
     first_guess: pinned_copy::any_device,
-    setup: setup_pcie_d2h,
-    verify: verify_pcie_d2h,
+    setup: |gpu, spec| Ok(Box::new(PinnedCopy::new(gpu, spec, TO_HOST)?)),
+    verify: Some(|name, gpu| verify_directions(name, gpu, TO_HOST)),
     more: More::NONE,
 }];
-
-fn setup_pcie_d2h(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(PinnedCopy::new(gpu, spec, Directions::One(Direction::ToHost))?))
-}
-
-fn verify_pcie_d2h(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_directions(name, gpu, Directions::One(Direction::ToHost))
-}
 
 // `pcie-both`: copies in both directions at once. Counter: bytes of the link, both ways.
 //
@@ -253,20 +210,12 @@ pub(super) const PCIE_BOTH: &[Load] = &[Load {
     facts: &workload::PCIE_BOTH,
     kernel: None,
     first_guess: pinned_copy::any_device,
-    setup: setup_pcie_both,
-    verify: verify_pcie_both,
+    setup: |gpu, spec| Ok(Box::new(PinnedCopy::new(gpu, spec, Directions::Both)?)),
+    verify: Some(|name, gpu| verify_directions(name, gpu, Directions::Both)),
     more: More { lacks, ..More::NONE },
 }];
 
 fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
     let engines = gpu.props.copy_engines;
     Ok((engines < 2).then(|| format!("{engines} copy engines, both directions need two")))
-}
-
-fn setup_pcie_both(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(PinnedCopy::new(gpu, spec, Directions::Both)?))
-}
-
-fn verify_pcie_both(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_directions(name, gpu, Directions::Both)
 }

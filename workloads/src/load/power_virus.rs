@@ -22,7 +22,7 @@ pub(super) const POWER_VIRUS: &[Load] = &[Load {
     kernel: Some(Kernel::Fp32Chain),
     first_guess: half_and_half,
     setup: setup_power_virus,
-    verify: verify_power_virus,
+    verify: Some(|name, gpu| verify_chain(name, gpu).and_then(|()| verify_copy(name, gpu))),
     more: More::NONE,
 }];
 
@@ -86,9 +86,4 @@ fn setup_power_virus(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>
         from: Event::new(&gpu.context, EventKind::Mark)?,
         to: Event::new(&gpu.context, EventKind::Mark)?,
     }))
-}
-
-fn verify_power_virus(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_chain(name, gpu)?;
-    verify_copy(name, gpu)
 }
