@@ -20,7 +20,6 @@ mod gaps;
 mod issuer;
 mod loops;
 mod reaper;
-mod ring;
 mod shared;
 
 use issuer::Issuer;

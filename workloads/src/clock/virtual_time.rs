@@ -4,8 +4,6 @@
 //! version of the time interface. Without the function, or at version 0, the wall clock is used.
 #![expect(unsafe_code, reason = "calls C functions of a library found at run time")]
 
-use std::ffi::CStr;
-
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
 use super::{ClockError, Time};
@@ -43,17 +41,12 @@ impl VirtualTime {
             return Ok(None);
         }
         let table = Self {
-            join: symbol(&library, version, c"gpubench_vt_join", "gpubench_vt_join")?,
-            leave: symbol(&library, version, c"gpubench_vt_leave", "gpubench_vt_leave")?,
-            now: symbol(&library, version, c"gpubench_vt_now", "gpubench_vt_now")?,
-            sleep_until: symbol(
-                &library,
-                version,
-                c"gpubench_vt_sleep_until",
-                "gpubench_vt_sleep_until",
-            )?,
-            park: symbol(&library, version, c"gpubench_vt_park", "gpubench_vt_park")?,
-            unpark: symbol(&library, version, c"gpubench_vt_unpark", "gpubench_vt_unpark")?,
+            join: symbol(&library, version, "gpubench_vt_join")?,
+            leave: symbol(&library, version, "gpubench_vt_leave")?,
+            now: symbol(&library, version, "gpubench_vt_now")?,
+            sleep_until: symbol(&library, version, "gpubench_vt_sleep_until")?,
+            park: symbol(&library, version, "gpubench_vt_park")?,
+            unpark: symbol(&library, version, "gpubench_vt_unpark")?,
         };
         // The pointers above must stay valid, so the library is never closed.
         std::mem::forget(library);
@@ -72,14 +65,9 @@ fn open() -> Option<Library> {
 }
 
 /// One function of the interface.
-fn symbol<F: Copy>(
-    library: &Library,
-    version: i32,
-    name: &CStr,
-    symbol: &'static str,
-) -> Result<F, ClockError> {
+fn symbol<F: Copy>(library: &Library, version: i32, symbol: &'static str) -> Result<F, ClockError> {
     // SAFETY: every caller uses the type that the library's sources give to the name.
-    unsafe { library.get::<F>(name.to_bytes_with_nul()) }
+    unsafe { library.get::<F>(symbol.as_bytes()) }
         .map(|found| *found)
         .map_err(|_| ClockError::MissingSymbol { version, symbol })
 }

@@ -17,36 +17,31 @@ use crate::load::{Gpu, LoadError};
 const SHORT: u64 = 4;
 
 /// The entries of the catalogue.
-pub(super) const HANG_FAULTS: &[Injector] = &[HANG, STOP, DESTROY, EXIT, KILL];
-
-const HANG: Injector =
-    Injector { facts: &entries::HANG, arm: |gpu, how| waits(gpu, how.budget_ns), ..INJECTOR };
-
-const STOP: Injector = Injector {
-    facts: &entries::STOP,
-    arm: |gpu, how| Ok(Box::new(Hang::new(gpu, how.budget_ns / SHORT, Then::Sleep)?)),
-    ..INJECTOR
-};
-
-const DESTROY: Injector = Injector {
-    facts: &entries::DESTROY,
-    arm: |gpu, how| Ok(Box::new(Destroy::new(gpu, how.budget_ns / SHORT)?)),
-    ..INJECTOR
-};
-
-const EXIT: Injector = Injector {
-    facts: &entries::EXIT,
-    arm: |gpu, how| Ok(Box::new(Hang::new(gpu, how.budget_ns / SHORT, Then::Exit)?)),
-    ..INJECTOR
-};
-
-const KILL: Injector =
-    Injector { facts: &entries::KILL, arm: |gpu, how| waits(gpu, how.budget_ns), ..INJECTOR };
+pub(super) const HANG_FAULTS: &[Injector] = &[
+    Injector { facts: &entries::HANG, ..WAITS },
+    Injector {
+        facts: &entries::STOP,
+        arm: |gpu, how| Ok(Box::new(Hang::new(gpu, how.budget_ns / SHORT, Then::Sleep)?)),
+        ..INJECTOR
+    },
+    Injector {
+        facts: &entries::DESTROY,
+        arm: |gpu, how| Ok(Box::new(Destroy::new(gpu, how.budget_ns / SHORT)?)),
+        ..INJECTOR
+    },
+    Injector {
+        facts: &entries::EXIT,
+        arm: |gpu, how| Ok(Box::new(Hang::new(gpu, how.budget_ns / SHORT, Then::Exit)?)),
+        ..INJECTOR
+    },
+    Injector { facts: &entries::KILL, ..WAITS },
+];
 
 /// A spinning kernel and a wait for it.
-pub(super) fn waits(gpu: &Gpu, budget_ns: u64) -> Result<Box<dyn Armed>, LoadError> {
-    Ok(Box::new(Hang::new(gpu, budget_ns, Then::Wait)?))
-}
+const WAITS: Injector = Injector {
+    arm: |gpu, how| Ok(Box::new(Hang::new(gpu, how.budget_ns, Then::Wait)?)),
+    ..INJECTOR
+};
 
 /// The action of the process while the kernel runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,13 +159,11 @@ impl Armed for Destroy {
 // every kill happens while the lock is held.
 
 /// The entries of the catalogue.
-pub(super) const LOCK_FAULTS: &[Injector] = &[HOLDER_KILLED];
-
-const HOLDER_KILLED: Injector = Injector {
+pub(super) const LOCK_FAULTS: &[Injector] = &[Injector {
     facts: &entries::HOLDER_KILLED,
     arm: |_, _| Ok(Box::new(Waiter)),
     helper: Some(|_| Ok((Box::new(Holder), None))),
-};
+}];
 
 /// Words of each allocation.
 const LOCK_WORDS: usize = 1 << 18;
@@ -200,9 +193,7 @@ impl Armed for Waiter {
 // remains until the importer closes it.
 
 /// The entries of the catalogue.
-pub(super) const PEER_FAULTS: &[Injector] = &[EXPORTER_EXIT];
-
-const EXPORTER_EXIT: Injector = Injector {
+pub(super) const PEER_FAULTS: &[Injector] = &[Injector {
     facts: &entries::EXPORTER_EXIT,
     arm: |gpu, how| Ok(Box::new(Importer::new(gpu, how)?)),
     helper: Some(|gpu| {
@@ -210,7 +201,7 @@ const EXPORTER_EXIT: Injector = Injector {
         let handle = words.ipc_handle()?.to_hex();
         Ok((Box::new(Exporter { _words: words }), Some(handle)))
     }),
-};
+}];
 
 const NAME: &str = "ipc-exporter-exit";
 /// Words of the exported memory.
@@ -265,22 +256,8 @@ impl Armed for Importer {
 // Faults of the MPS service, caused with the daemon's rights: MPS ends a client, or its server or
 // its control daemon is killed. The process itself only keeps a kernel on the device.
 
-pub(super) const SERVICE_FAULTS: &[Injector] = &[TERMINATE_CLIENT, KILL_SERVER, KILL_DAEMON];
-
-const TERMINATE_CLIENT: Injector = Injector {
-    facts: &entries::TERMINATE_CLIENT,
-    arm: |gpu, how| waits(gpu, how.budget_ns),
-    ..INJECTOR
-};
-
-const KILL_SERVER: Injector = Injector {
-    facts: &entries::KILL_SERVER,
-    arm: |gpu, how| waits(gpu, how.budget_ns),
-    ..INJECTOR
-};
-
-const KILL_DAEMON: Injector = Injector {
-    facts: &entries::KILL_DAEMON,
-    arm: |gpu, how| waits(gpu, how.budget_ns),
-    ..INJECTOR
-};
+pub(super) const SERVICE_FAULTS: &[Injector] = &[
+    Injector { facts: &entries::TERMINATE_CLIENT, ..WAITS },
+    Injector { facts: &entries::KILL_SERVER, ..WAITS },
+    Injector { facts: &entries::KILL_DAEMON, ..WAITS },
+];

@@ -17,63 +17,35 @@ use crate::load::{Gpu, LoadError};
 const THREADS_TOO_MANY: u32 = 2048;
 
 /// The entries of the catalogue.
-pub(super) const CALL_FAULTS: &[Injector] =
-    &[PLACEBO, CANARY, EMPTY_LAUNCH, BAD_LAUNCH, DOUBLE_FREE];
-
-const PLACEBO: Injector = Injector { facts: &entries::PLACEBO, ..INJECTOR };
-
-const CANARY: Injector = Injector { facts: &entries::CANARY, ..INJECTOR };
-
-const EMPTY_LAUNCH: Injector = Injector {
-    facts: &entries::EMPTY_LAUNCH,
-    arm: |gpu, _| {
-        gpu.kernels.prepare(&[Kernel::Empty])?;
-        Ok(Box::new(BadLaunch { threads: 0 }))
+pub(super) const CALL_FAULTS: &[Injector] = &[
+    Injector { facts: &entries::PLACEBO, ..INJECTOR },
+    Injector { facts: &entries::CANARY, ..INJECTOR },
+    Injector {
+        facts: &entries::EMPTY_LAUNCH,
+        arm: |gpu, _| empty(gpu, Grid::new(1, 0)),
+        ..INJECTOR
     },
-    ..INJECTOR
-};
-
-const BAD_LAUNCH: Injector = Injector {
-    facts: &entries::BAD_LAUNCH,
-    arm: |gpu, _| {
-        gpu.kernels.prepare(&[Kernel::Empty])?;
-        Ok(Box::new(BadLaunch { threads: THREADS_TOO_MANY }))
+    Injector {
+        facts: &entries::BAD_LAUNCH,
+        arm: |gpu, _| empty(gpu, Grid::new(1, THREADS_TOO_MANY)),
+        ..INJECTOR
     },
-    ..INJECTOR
-};
-
-const DOUBLE_FREE: Injector = Injector {
-    facts: &entries::DOUBLE_FREE,
-    arm: |gpu, _| Ok(Box::new(DoubleFree(Some(DeviceBuffer::alloc(&gpu.context, 1)?)))),
-    ..INJECTOR
-};
+    Injector {
+        facts: &entries::DOUBLE_FREE,
+        arm: |gpu, _| Ok(Box::new(DoubleFree(Some(DeviceBuffer::alloc(&gpu.context, 1)?)))),
+        ..INJECTOR
+    },
+];
 
 /// Prepares an empty kernel.
 pub(super) fn nothing(gpu: &Gpu, _how: &Arming<'_>) -> Result<Box<dyn Armed>, LoadError> {
+    empty(gpu, Grid::new(1, 1))
+}
+
+/// Prepares an empty kernel of this shape.
+fn empty(gpu: &Gpu, grid: Grid) -> Result<Box<dyn Armed>, LoadError> {
     gpu.kernels.prepare(&[Kernel::Empty])?;
-    Ok(Box::new(Nothing))
-}
-
-struct Nothing;
-
-impl Armed for Nothing {
-    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
-        let grid = Grid::new(1, 1);
-        Empty { grid }.launch(&gpu.kernels, &gpu.stream)?;
-        Ok(gpu.stream.synchronize()?)
-    }
-}
-
-struct BadLaunch {
-    threads: u32,
-}
-
-impl Armed for BadLaunch {
-    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
-        let grid = Grid::new(1, self.threads);
-        Empty { grid }.launch(&gpu.kernels, &gpu.stream)?;
-        Ok(gpu.stream.synchronize()?)
-    }
+    Ok(Box::new(OneLaunch { launch: Empty { grid }, _words: None }))
 }
 
 struct DoubleFree(Option<DeviceBuffer<u32>>);
@@ -89,74 +61,55 @@ impl Armed for DoubleFree {
 
 /// The entries of the catalogue.
 pub(super) const KERNEL_FAULTS: &[Injector] = &[
-    ASSERT,
-    TRAP,
-    MISALIGNED,
-    SHARED_OOB,
-    STACK,
-    BAD_SPACE,
-    BAD_PC,
-    ILLEGAL_INSTRUCTION,
-    ILLEGAL_ADDRESS,
+    Injector {
+        facts: &entries::ASSERT,
+        arm: |gpu, _| armed(gpu, |done| FaultAssert { armed: true, done }),
+        ..INJECTOR
+    },
+    Injector {
+        facts: &entries::TRAP,
+        arm: |gpu, _| armed(gpu, |done| FaultTrap { armed: true, done }),
+        ..INJECTOR
+    },
+    Injector {
+        facts: &entries::MISALIGNED,
+        arm: |gpu, _| armed(gpu, |out| FaultMisaligned::armed(out, out.offset_bytes(8))),
+        ..INJECTOR
+    },
+    Injector {
+        facts: &entries::SHARED_OOB,
+        arm: |gpu, _| armed(gpu, FaultSharedOob::armed),
+        ..INJECTOR
+    },
+    Injector {
+        facts: &entries::STACK,
+        arm: |gpu, _| {
+            let stack_bytes = gpu.context.limit_bytes(Limit::StackBytes)?;
+            let stack_bytes = u32::try_from(stack_bytes).unwrap_or(u32::MAX / 4);
+            armed(gpu, |out| FaultStack::armed(stack_bytes, out))
+        },
+        ..INJECTOR
+    },
+    Injector {
+        facts: &entries::BAD_SPACE,
+        arm: |gpu, _| armed(gpu, |global| FaultBadSpace { armed: true, global }),
+        ..INJECTOR
+    },
+    Injector { facts: &entries::BAD_PC, arm: |gpu, _| armed(gpu, FaultBadPc::armed), ..INJECTOR },
+    Injector {
+        facts: &entries::ILLEGAL_INSTRUCTION,
+        arm: |gpu, _| empty(gpu, Grid::new(MANY_BLOCKS, 1024)),
+        ..INJECTOR
+    },
+    Injector {
+        facts: &entries::ILLEGAL_ADDRESS,
+        arm: |gpu, _| armed(gpu, |_| FaultIllegalStore::armed()),
+        ..INJECTOR
+    },
 ];
 
-const ASSERT: Injector = Injector {
-    facts: &entries::ASSERT,
-    arm: |gpu, _| armed(gpu, |done| FaultAssert { armed: true, done }),
-    ..INJECTOR
-};
-
-const TRAP: Injector = Injector {
-    facts: &entries::TRAP,
-    arm: |gpu, _| armed(gpu, |done| FaultTrap { armed: true, done }),
-    ..INJECTOR
-};
-
-const MISALIGNED: Injector = Injector {
-    facts: &entries::MISALIGNED,
-    arm: |gpu, _| armed(gpu, |out| FaultMisaligned::armed(out, out.offset_bytes(8))),
-    ..INJECTOR
-};
-
-const SHARED_OOB: Injector = Injector {
-    facts: &entries::SHARED_OOB,
-    arm: |gpu, _| armed(gpu, FaultSharedOob::armed),
-    ..INJECTOR
-};
-
-const STACK: Injector = Injector {
-    facts: &entries::STACK,
-    arm: |gpu, _| {
-        let stack_bytes = gpu.context.limit_bytes(Limit::StackBytes)?;
-        let stack_bytes = u32::try_from(stack_bytes).unwrap_or(u32::MAX / 4);
-        armed(gpu, |out| FaultStack::armed(stack_bytes, out))
-    },
-    ..INJECTOR
-};
-
-const BAD_SPACE: Injector = Injector {
-    facts: &entries::BAD_SPACE,
-    arm: |gpu, _| armed(gpu, |global| FaultBadSpace { armed: true, global }),
-    ..INJECTOR
-};
-
-const BAD_PC: Injector =
-    Injector { facts: &entries::BAD_PC, arm: |gpu, _| armed(gpu, FaultBadPc::armed), ..INJECTOR };
-
-const ILLEGAL_INSTRUCTION: Injector = Injector {
-    facts: &entries::ILLEGAL_INSTRUCTION,
-    arm: |gpu, _| {
-        gpu.kernels.prepare(&[Kernel::Empty])?;
-        Ok(Box::new(Many))
-    },
-    ..INJECTOR
-};
-
-const ILLEGAL_ADDRESS: Injector = Injector {
-    facts: &entries::ILLEGAL_ADDRESS,
-    arm: |gpu, _| armed(gpu, |_| FaultIllegalStore::armed()),
-    ..INJECTOR
-};
+/// Blocks of the launch that a machine file makes fail: more threads than any workload launches.
+const MANY_BLOCKS: u32 = 1 << 17;
 
 /// Words of memory that each of these kernels gets.
 const WORDS: usize = 8;
@@ -169,12 +122,12 @@ fn armed<L: Launcher + 'static>(
     let words = DeviceBuffer::from_slice(&gpu.context, &[0_u32; WORDS])?;
     let launch = with(words.device_ptr());
     gpu.kernels.prepare(&[launch.kernel()])?;
-    Ok(Box::new(OneLaunch { launch, _words: words }))
+    Ok(Box::new(OneLaunch { launch, _words: Some(words) }))
 }
 
 struct OneLaunch<L> {
     launch: L,
-    _words: DeviceBuffer<u32>,
+    _words: Option<DeviceBuffer<u32>>,
 }
 
 impl<L: Launcher> Armed for OneLaunch<L> {
@@ -184,51 +137,18 @@ impl<L: Launcher> Armed for OneLaunch<L> {
     }
 }
 
-/// Blocks of the launch that a machine file makes fail: more threads than any workload launches.
-const MANY_BLOCKS: u32 = 1 << 17;
-
-struct Many;
-
-impl Armed for Many {
-    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
-        let grid = Grid::new(MANY_BLOCKS, 1024);
-        Empty { grid }.launch(&gpu.kernels, &gpu.stream)?;
-        Ok(gpu.stream.synchronize()?)
-    }
-}
-
 // A print that is longer than the printf buffer.
 
 /// Size of the buffer, small so that it overflows at once.
 const RING_BYTES: u32 = 64 << 10;
 
-pub(super) const PRINT_FAULTS: &[Injector] = &[PRINTF_FLOOD];
-
-const PRINTF_FLOOD: Injector = Injector {
+pub(super) const PRINT_FAULTS: &[Injector] = &[Injector {
     facts: &entries::PRINTF_FLOOD,
-    arm: |gpu, _| Ok(Box::new(Flood::new(gpu)?)),
-    ..INJECTOR
-};
-
-struct Flood {
-    launch: FaultPrintf,
-    _done: DeviceBuffer<u32>,
-}
-
-impl Flood {
-    fn new(gpu: &Gpu) -> Result<Self, LoadError> {
+    arm: |gpu, _| {
         gpu.context.set_limit_bytes(Limit::PrintfBytes, RING_BYTES as usize)?;
         let ring_bytes = gpu.context.limit_bytes(Limit::PrintfBytes)?;
         let ring_bytes = u32::try_from(ring_bytes).unwrap_or(RING_BYTES);
-        gpu.kernels.prepare(&[Kernel::FaultPrintf])?;
-        let done = DeviceBuffer::from_slice(&gpu.context, &[0_u32])?;
-        Ok(Self { launch: FaultPrintf::armed(ring_bytes, done.device_ptr()), _done: done })
-    }
-}
-
-impl Armed for Flood {
-    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
-        self.launch.launch(&gpu.kernels, &gpu.stream)?;
-        Ok(gpu.stream.synchronize()?)
-    }
-}
+        armed(gpu, |done| FaultPrintf::armed(ring_bytes, done))
+    },
+    ..INJECTOR
+}];

@@ -101,8 +101,8 @@ pub(super) fn run_open(
             awake_since_ns = row.t_issue_ns;
         }
         returned_ns = row.t_ret_ns;
-        if !issuer.shared.ring.push(&row) {
-            // The ring has an entry for every event pair, and fewer requests were outstanding.
+        if issuer.shared.queue.try_send(row).is_err() {
+            // The queue has an entry for every event pair, and fewer requests were outstanding.
             return Err(CellRunError::Load("more requests in flight than event pairs"));
         }
         issuer.time.unpark(run.reaper)?;

@@ -28,7 +28,7 @@ pub(super) fn start(
         t0_ns: run.t0_ns,
         me: run.reaper,
         cores: run.reaper_cores,
-        slots: shared.ring.capacity(),
+        slots: shared.slots,
     };
     // Waking it must allocate nothing, even before it has joined.
     time.announce(run.reaper);

@@ -2,27 +2,29 @@
 //! cell.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpubench_record::sample::{SampleRow, SampleStatus};
 use gpubench_record::{CpuGaps, Gaps, PhaseGaps};
 
-use super::ring::Ring;
 use super::{DeviceError, Issued, Outcome};
 use crate::log::LogWriter;
 
 /// Shared state of one run.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// From issuer to reaper.
-    pub(super) ring: Ring,
-    /// No request will be added to the ring any more.
+    /// From issuer to reaper: allocated once, and neither side waits for the other.
+    pub(super) queue: SyncSender<SampleRow>,
+    /// Number of requests that the queue holds, which is that of event pairs.
+    pub(super) slots: usize,
+    /// No request will be added to the queue any more.
     pub(super) closing: AtomicBool,
     /// No request should be issued any more.
     pub(super) stopped: AtomicBool,
     /// The reaper has made its last check.
     pub(super) reaper_done: AtomicBool,
-    /// Requests of the ring that have ended.
+    /// Requests of the queue that have ended.
     pub(super) reaped: AtomicU64,
     journal: Mutex<Journal>,
 }
@@ -30,6 +32,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct Journal {
     log: LogWriter,
+    queue: Receiver<SampleRow>,
     /// The request that the reaper waits for.
     awaited: Option<SampleRow>,
     /// The issuer has written off the outstanding requests; the reaper must not write any more.
@@ -43,14 +46,17 @@ struct Journal {
 
 impl Shared {
     pub(super) fn new(log: LogWriter, slots: usize) -> Self {
+        let (queue, queued) = sync_channel(slots);
         Self {
-            ring: Ring::new(slots),
+            queue,
+            slots,
             closing: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             reaper_done: AtomicBool::new(false),
             reaped: AtomicU64::new(0),
             journal: Mutex::new(Journal {
                 log,
+                queue: queued,
                 awaited: None,
                 abandoned: false,
                 unfinished: 0,
@@ -61,7 +67,7 @@ impl Shared {
         }
     }
 
-    /// Declares that no request will be added to the ring any more.
+    /// Declares that no request will be added to the queue any more.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
     }
@@ -89,7 +95,7 @@ impl Shared {
         if journal.abandoned {
             return None;
         }
-        journal.awaited = self.ring.pop();
+        journal.awaited = journal.queue.try_recv().ok();
         journal.awaited
     }
 
@@ -110,14 +116,14 @@ impl Shared {
     pub(super) fn abandon(&self) {
         let mut journal = self.journal();
         journal.abandoned = true;
-        let mut left = journal.awaited.take().or_else(|| self.ring.pop());
+        let mut left = journal.awaited.take().or_else(|| journal.queue.try_recv().ok());
         while let Some(row) = left {
             // A refused request never ran: it ended when it was refused.
             let refused = row.status == SampleStatus::Error;
             let status = if refused { row.status } else { SampleStatus::Unfinished };
             let _counted = journal.log.push(&SampleRow { status, ..row });
             journal.unfinished += u64::from(!refused);
-            left = self.ring.pop();
+            left = journal.queue.try_recv().ok();
         }
     }
 
