@@ -1,5 +1,7 @@
 //! What a change looks like: a hint at its cause, from parts of the same sessions.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,63 +60,22 @@ impl Hint {
     }
 }
 
-/// By how much the figures behind a row moved: shares of what they were, of rates, or of latencies
-/// where the row is one. Absent where a side did not measure them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Moved {
-    /// Alone on the GPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub native: Option<f64>,
-    /// Alone under the mechanism.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub solo: Option<f64>,
-    /// Beside the aggressor.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub contended: Option<f64>,
-    /// The SM clock in these cells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clock: Option<f64>,
-    /// The aggressor alone under the mechanism.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub aggressor: Option<f64>,
-    /// The share of readings with a clock held down: a difference.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub throttled: Option<f64>,
-}
-
-impl Moved {
-    /// The figures behind a row.
-    pub(super) fn of(sides: &Sides<'_>) -> Self {
-        let sign = if sides.is_rate { -1.0 } else { 1.0 };
-        let part = |of: fn(&Parts) -> Option<f64>| {
-            moved(sides.series, |series| of(&series.parts)).map(|by| (sign * by).exp_m1())
-        };
-        Self {
-            native: part(|parts| parts.native),
-            solo: part(|parts| parts.solo),
-            contended: part(|parts| parts.contended),
-            clock: moved(sides.series, |series| series.ln_clock).map(f64::exp_m1),
-            aggressor: aggressor(sides).map(f64::exp_m1),
-            throttled: throttled(sides.sessions),
-        }
-    }
-
-    /// `native +0.1 %, contended -11.9 %`.
-    #[must_use]
-    pub fn words(&self) -> String {
-        let named = [
-            ("native", self.native),
-            ("solo", self.solo),
-            ("contended", self.contended),
-            ("clock", self.clock),
-            ("aggressor alone", self.aggressor),
-            ("throttled readings", self.throttled.filter(|by| *by != 0.0)),
-        ];
-        let words = named
-            .into_iter()
-            .filter_map(|(name, by)| Some(format!("{name} {:+.1} %", 100.0 * by? + 0.0)));
-        words.collect::<Vec<_>>().join(", ")
-    }
+/// By how much the figures behind a row moved, by name, where both sides measured them: as shares, of
+/// rates, or of latencies where the row is one; the share of throttled readings as a difference.
+pub(super) fn moved_of(sides: &Sides<'_>) -> BTreeMap<String, f64> {
+    let sign = if sides.is_rate { -1.0 } else { 1.0 };
+    let part = |of: fn(&Parts) -> Option<f64>| {
+        moved(sides.series, |series| of(&series.parts)).map(|by| (sign * by).exp_m1())
+    };
+    let found = [
+        ("native", part(|parts| parts.native)),
+        ("solo", part(|parts| parts.solo)),
+        ("contended", part(|parts| parts.contended)),
+        ("clock", moved(sides.series, |series| series.ln_clock).map(f64::exp_m1)),
+        ("aggressor alone", aggressor(sides).map(f64::exp_m1)),
+        ("throttled readings", throttled(sides.sessions)),
+    ];
+    found.into_iter().filter_map(|(name, by)| Some((name.to_owned(), by?))).collect()
 }
 
 /// Growth of the share of throttled readings that is named.

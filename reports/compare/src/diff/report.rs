@@ -1,12 +1,14 @@
 //! The result of a comparison: what `--format json` prints.
 
+use std::collections::BTreeMap;
+
 use gpubench_record::{DeviceKind, Margins};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::change::Basis;
 use super::comparability::Difference;
-use super::hint::{Hint, Moved};
+use super::hint::Hint;
 use super::repetition::Repetition;
 use super::verdict::Verdict;
 use crate::session::{Count, Metric, RowKey};
@@ -129,9 +131,10 @@ pub struct DiffRow {
     /// A likely cause of a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
-    /// What was measured of a cause, for a row that changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moved: Option<Moved>,
+    /// By how much what was measured of a cause moved, by name, for a row that changed: shares, of
+    /// latencies where the row is one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub moved: BTreeMap<String, f64>,
     /// Sessions with the row, before and after.
     pub sessions: [u32; 2],
     /// Blocks of these sessions.
@@ -157,9 +160,12 @@ impl DiffRow {
         let worse = self.key.metric.worse();
         let is_worse = self.figures.as_ref().is_some_and(|one| one.change * worse > 0.0);
         let hint = self.hint.map(|hint| hint.text(is_worse));
-        match (hint, self.moved.as_ref().map(Moved::words)) {
-            (hint, None) => hint.map(str::to_owned),
-            (hint, Some(moved)) => Some(format!("{} ({moved})", hint.unwrap_or("no single cause"))),
+        let moved =
+            self.moved.iter().map(|(name, by)| format!("{name} {:+.1} %", 100.0 * by + 0.0));
+        let moved = moved.collect::<Vec<_>>().join(", ");
+        match hint {
+            _ if moved.is_empty() => hint.map(str::to_owned),
+            hint => Some(format!("{} ({moved})", hint.unwrap_or("no single cause"))),
         }
     }
 

@@ -8,7 +8,7 @@ use gpubench_stats::two_sample::{benjamini_hochberg, holm};
 use gpubench_stats::{Confidence, Effect, NoEstimate};
 
 use super::change::{Basis, Change, unattributable};
-use super::hint::{Moved, Sides};
+use super::hint::Sides;
 use super::options::{ALPHA, Options, margin_of};
 use super::repetition::Evidence;
 use super::report::{DiffRow, Family, Figures};
@@ -284,7 +284,7 @@ fn empty(key: &RowKey, sessions: [usize; 2]) -> DiffRow {
         reason: None,
         doubts: Vec::new(),
         hint: None,
-        moved: None,
+        moved: BTreeMap::new(),
         sessions: sessions.map(number),
         blocks: [0, 0],
         trials: None,
@@ -438,7 +438,7 @@ fn explain(draft: &mut Draft<'_>, sessions: [&[Session]; 2]) {
             is_rate: !row.key.metric.is_latency(),
         };
         row.hint = hint::of(&sides, change, *margin);
-        row.moved = Some(Moved::of(&sides)).filter(|moved| *moved != Moved::default());
+        row.moved = hint::moved_of(&sides);
     }
 }
 

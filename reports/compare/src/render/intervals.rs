@@ -30,7 +30,7 @@ pub(super) fn charts(report: &Report) -> Vec<Chart> {
         rows.sort_by(|a, b| worse(b).total_cmp(&worse(a)));
         let caption = format!(
             "{what}: change with its interval, in margins, what got worse on top. In the band a \
-             change does not matter."
+             change does not matter; what reaches the edge may go on."
         );
         (!rows.is_empty()).then(|| Chart { svg: chart(&rows, &caption), caption })
     };
@@ -76,17 +76,6 @@ fn chart(rows: &[(&DiffRow, &Figures)], name: &str) -> String {
             _ => "line",
         };
         svg += &format!("<path class=\"{class}\" d=\"M{:.1} {y:.1}H{:.1}", x(lo), x(hi));
-        // An end beyond the axis is an arrow.
-        for (end, back) in [(lo, 4), (hi, -4)] {
-            if end.abs() > most {
-                svg += &format!(
-                    "M{:.1} {:.1}l{} 3l{back} 3",
-                    x(end) + f64::from(back),
-                    y - 3.0,
-                    -back
-                );
-            }
-        }
         svg += &format!("\"/>\n<path class=\"dots\" d=\"M{:.1} {y:.1}h0\"/>\n", x(change));
         let key = &row.key;
         let name = format!("{} {}, {}", key.variant, key.metric.as_str(), key.axis);

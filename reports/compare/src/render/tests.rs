@@ -75,7 +75,7 @@ fn report() -> Report {
         reason: None,
         doubts: Vec::new(),
         hint: None,
-        moved: None,
+        moved: std::collections::BTreeMap::new(),
         sessions: [4, 4],
         blocks: [32, 32],
         trials: None,

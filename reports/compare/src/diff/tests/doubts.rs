@@ -97,7 +97,7 @@ fn each_planted_cause_is_named_with_its_figures() {
     let mut planted = |worse: f64, [native, solo]: [f64; 2], clock: f64, rate: f64| {
         let mut side = side("s", World { sd: 0.001, worse, mechanisms: 1, ..WORLD }, &mut rng);
         for session in &mut side {
-            for (_, row) in &mut session.rows {
+            for row in session.rows.values_mut() {
                 let Row::Measured(series) = row else { continue };
                 series.ln_clock = Some(7.5 + clock);
                 series.cycles = vec![if clock == 0.0 { -worse } else { 0.0 }; 3];
@@ -114,42 +114,18 @@ fn each_planted_cause_is_named_with_its_figures() {
         side
     };
     let before = planted(0.0, [0.0; 2], 0.0, 6.0);
-    for (after, hint, cause) in [
-        (
-            planted(0.2, [0.0; 2], 0.0, 6.0),
-            Hint::Interference,
-            "interference: native and solo unchanged (native +0.0 %, solo +0.0 %, contended \
-             -18.1 %, clock +0.0 %, aggressor alone +0.0 %)",
-        ),
-        (
-            planted(0.2, [0.2; 2], 0.0, 6.0),
-            Hint::DeviceWide,
-            "slower device: native cells moved as much (native -18.1 %, solo -18.1 %, contended \
-             -18.1 %, clock +0.0 %, aggressor alone +0.0 %)",
-        ),
-        (
-            planted(0.2, [0.2; 2], -0.2, 6.0),
-            Hint::Clock,
-            "clock: equal in SM cycles (native -18.1 %, solo -18.1 %, contended -18.1 %, clock \
-             -18.1 %, aggressor alone +0.0 %)",
-        ),
-        (
-            planted(-0.2, [0.0; 2], 0.0, 5.7),
-            Hint::WeakerAggressor,
-            "weaker aggressor: alone it is slower too (native +0.0 %, solo +0.0 %, contended \
-             +0.0 %, clock +0.0 %, aggressor alone -25.9 %)",
-        ),
-        (
-            planted(0.2, [0.0; 2], 0.0, 6.3),
-            Hint::StrongerAggressor,
-            "stronger aggressor: alone it is faster too (native +0.0 %, solo +0.0 %, contended \
-             -18.1 %, clock +0.0 %, aggressor alone +35.0 %)",
-        ),
+    for (after, hint, words, figure) in [
+        (planted(0.2, [0.0; 2], 0.0, 6.0), Hint::Interference, "interference", "native +0.0 %"),
+        (planted(0.2, [0.2; 2], 0.0, 6.0), Hint::DeviceWide, "slower device", "native -18.1 %"),
+        (planted(0.2, [0.2; 2], -0.2, 6.0), Hint::Clock, "clock", "clock -18.1 %"),
+        (planted(-0.2, [0.0; 2], 0.0, 5.7), Hint::WeakerAggressor, "weaker", "alone -25.9 %"),
+        (planted(0.2, [0.0; 2], 0.0, 6.3), Hint::StrongerAggressor, "stronger", "alone +35.0 %"),
     ] {
         let report = compared(&before, &after);
         let found = row(&report, 0, Metric::Retention);
         assert_eq!(found.hint, Some(hint), "{found:?}");
-        assert_eq!(found.cause().as_deref(), Some(cause));
+        let cause = found.cause().unwrap();
+        assert!(cause.starts_with(words) && cause.contains(figure), "{cause}");
         let own = report.rows.iter().find(|row| row.key == alone).unwrap();
         assert!(!own.primary, "it counts for no exit status");
         assert_eq!(own.verdict == Verdict::Unchanged, !cause.contains("er aggressor"));
@@ -157,7 +133,7 @@ fn each_planted_cause_is_named_with_its_figures() {
     // Parts that fit no pattern are named without a cause.
     let mixed = compared(&before, &planted(0.2, [0.1, 0.0], 0.0, 6.0));
     let cause = row(&mixed, 0, Metric::Retention).cause().unwrap();
-    assert!(cause.starts_with("no single cause (native -9.5 %, solo +0.0 %"), "{cause}");
+    assert!(cause.starts_with("no single cause (") && cause.contains("native -9.5 %"), "{cause}");
 }
 
 /// A hint at the cause of a change stands only where a change was found.
