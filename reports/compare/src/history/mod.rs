@@ -334,14 +334,20 @@ fn across(nights: &[&Session], events: &[Event]) -> Result<Vec<([String; 2], Rep
     let options = Options { vary: EVENTS.map(str::to_owned).into(), ..Options::default() };
     let compared = ends.windows(3).map(|ends| {
         let sides = [&nights[ends[0]..ends[1]], &nights[ends[1]..ends[2]]];
-        let has = |side: &[&Session], key: &RowKey| {
-            side.iter().filter(|night| night.rows.get(key).is_some_and(Row::is_measured)).count()
-        };
-        // Of two single nights only the means are left, which have no spread.
+        let is_value = |row: &Row| row.series().is_some_and(|series| !series.is_bound);
+        let mut values: BTreeMap<&RowKey, [u32; 2]> = BTreeMap::new();
+        for (at, side) in sides.iter().enumerate() {
+            for (key, row) in side.iter().flat_map(|night| &night.rows) {
+                values.entry(key).or_default()[at] += u32::from(is_value(row));
+            }
+        }
         let [before, after] = sides.map(|side| {
             let mut side: Vec<Session> = side.iter().map(|night| (*night).clone()).collect();
-            for night in &mut side {
-                night.rows.retain(|key, _| sides.map(|side| has(side, key)) != [1, 1]);
+            for (key, row) in side.iter_mut().flat_map(|night| &mut night.rows) {
+                // Of a night only its mean is left: a bound, and two single nights, have no spread.
+                if !is_value(row) || values.get(&**key) == Some(&[1, 1]) {
+                    *row = Row::NotMeasured("it has no spread".to_owned());
+                }
             }
             side
         });

@@ -91,6 +91,13 @@ fn segments_are_compared_across_events_as_diff_compares_them() {
     assert_eq!(equal.verdict, Verdict::Unchanged);
     assert_eq!(equal.also_differs, ["cpu"]);
     assert!(of(&quiet[19..21]).is_empty());
+    let mut starved = quiet.clone();
+    for row in starved.iter_mut().flat_map(|night| night.rows.values_mut()) {
+        if let Row::Measured(series) = row {
+            (series.is_bound, series.blocks) = (true, vec![-1.0]);
+        }
+    }
+    assert!(of(&starved).is_empty());
     quiet[20..]
         .iter_mut()
         .for_each(|one| drop(one.facts.insert("ecc".to_owned(), "on".to_owned())));
