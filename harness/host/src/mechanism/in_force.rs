@@ -50,7 +50,8 @@ impl InForce {
         }))
     }
 
-    /// Our control daemons, by process id: the processes of its folder that are no servers.
+    /// Our control daemons, by process id: the processes of its folder that are neither servers nor
+    /// our front end.
     ///
     /// # Errors
     /// When the daemon does not answer.
@@ -59,8 +60,9 @@ impl InForce {
             return Ok(Vec::new());
         };
         let servers = self.servers()?;
+        let front_end = mps_control::front_end(daemon);
         let mut pids = mps_processes(&daemon.pipes);
-        pids.retain(|pid| !servers.contains(pid));
+        pids.retain(|pid| !servers.contains(pid) && front_end != Some(*pid));
         Ok(pids)
     }
 

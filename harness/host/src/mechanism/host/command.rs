@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use super::ControlError;
 use crate::device::{Nvml, is_abandoned};
 
 /// Longest wait for a command.
-const LIMIT: Duration = Duration::from_secs(20);
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// Time between two checks whether it has ended.
-const STEP: Duration = Duration::from_millis(2);
+pub(super) const STEP: Duration = Duration::from_millis(2);
 
 /// The executable file of that name on PATH.
 #[must_use]
@@ -79,13 +79,12 @@ fn ended(
     input: &str,
     doing: &str,
 ) -> Result<Ended, ControlError> {
-    let refused = |what: &dyn std::fmt::Display| ControlError::new(doing, what);
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| refused(&error))?;
+        .map_err(|error| ControlError::new(doing, error))?;
     if let Some(mut stdin) = child.stdin.take() {
         // A command that ends without reading its input reports why by its status.
         let _ = stdin.write_all(input.as_bytes());
@@ -94,16 +93,26 @@ fn ended(
         collect(child.stdout.take().map(|pipe| Box::new(pipe) as Box<_>)),
         collect(child.stderr.take().map(|pipe| Box::new(pipe) as Box<_>)),
     ];
+    let status = wait(&mut child, limit, doing)?;
+    Ok(Ended { status, output })
+}
+
+/// Waits for a command to end. One that does not is killed; its output so far is dropped.
+pub(super) fn wait(
+    child: &mut Child,
+    limit: Duration,
+    doing: &str,
+) -> Result<ExitStatus, ControlError> {
     for _ in 0..limit.as_millis() / STEP.as_millis() {
-        if let Some(status) = child.try_wait().map_err(|error| refused(&error))? {
-            return Ok(Ended { status, output });
+        let ended = child.try_wait().map_err(|error| ControlError::new(doing, error))?;
+        if let Some(status) = ended {
+            return Ok(status);
         }
         if is_abandoned() {
             break;
         }
         std::thread::sleep(STEP);
     }
-    // The command is killed; its output so far is dropped.
     let _ = child.kill();
     let _ = child.wait();
     let problem = if is_abandoned() {
@@ -111,10 +120,15 @@ fn ended(
     } else {
         format!("no answer within {} s", limit.as_secs())
     };
-    Err(refused(&problem))
+    Err(ControlError::new(doing, problem))
 }
 
-fn failed(status: ExitStatus, printed: &Reader, complained: &Reader, doing: &str) -> ControlError {
+pub(super) fn failed(
+    status: ExitStatus,
+    printed: &Reader,
+    complained: &Reader,
+    doing: &str,
+) -> ControlError {
     let complained = complained.until_now();
     let complaint = match complained.trim() {
         "" => printed.until_now(),
@@ -124,9 +138,9 @@ fn failed(status: ExitStatus, printed: &Reader, complained: &Reader, doing: &str
 }
 
 /// The content of a pipe. A thread reads it while the command runs, so that it never fills up.
-struct Reader(Receiver<Vec<u8>>);
+pub(super) struct Reader(pub(super) Receiver<Vec<u8>>);
 
-fn collect(pipe: Option<Box<dyn Read + Send>>) -> Reader {
+pub(super) fn collect(pipe: Option<Box<dyn Read + Send>>) -> Reader {
     let (send, receive) = channel();
     if let Some(mut pipe) = pipe {
         std::thread::spawn(move || {

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::command::{command, on_path, run, run_within};
-use super::{ControlError, command};
+use super::{ControlError, command, front_end};
 
 /// Version of the interface whose commands have the form MODULE VERB. Earlier ones read lines from
 /// standard input.
@@ -41,6 +41,9 @@ pub fn start(daemon: &DaemonConfig) -> Result<(), ControlError> {
         command.args(["-p", "3"]);
     }
     command::start(command, DOING)?;
+    if daemon.protocol != THIRD {
+        front_end::start(&daemon.pipes, control(daemon, DOING)?, DOING);
+    }
     // The daemon is ready when it answers.
     servers(daemon).map(|_| ())
 }
@@ -52,6 +55,9 @@ pub fn start(daemon: &DaemonConfig) -> Result<(), ControlError> {
 /// When it cannot be reached.
 pub fn quit(daemon: &DaemonConfig, limit: Duration) -> Result<(), ControlError> {
     const DOING: &str = "MPS daemon command quit";
+    if let Some(ended) = front_end::quit(&daemon.pipes, limit, DOING) {
+        return ended;
+    }
     let mut command = control(daemon, DOING)?;
     let input = if daemon.protocol == THIRD {
         command.arg("-q");
@@ -107,7 +113,10 @@ fn run_v3(daemon: &DaemonConfig, words: &[&str]) -> Result<String, ControlError>
 pub fn send_line(daemon: &DaemonConfig, text: &str) -> Result<String, ControlError> {
     let verb = text.split(' ').next().unwrap_or(text);
     let doing = format!("MPS daemon command {verb}");
-    run(control(daemon, &doing)?, &format!("{text}\n"), &doing)
+    match front_end::ask(&daemon.pipes, text, &doing) {
+        Some(answer) => answer,
+        None => run(control(daemon, &doing)?, &format!("{text}\n"), &doing),
+    }
 }
 
 /// The servers of a daemon, by process id.
@@ -156,6 +165,12 @@ pub fn terminate_client(daemon: &DaemonConfig, pid: u32) -> Result<(), ControlEr
         send_line(daemon, &format!("terminate_client {server} {pid}"))?;
     }
     Ok(())
+}
+
+/// Process id of the front end through which this process asks a daemon; `None` without one.
+#[must_use]
+pub fn front_end(daemon: &DaemonConfig) -> Option<u32> {
+    front_end::pid(&daemon.pipes)
 }
 
 fn control(daemon: &DaemonConfig, doing: &str) -> Result<Command, ControlError> {
@@ -236,7 +251,7 @@ const PIPES: &str = "CUDA_MPS_PIPE_DIRECTORY";
 /// Time between two searches while processes end.
 const STEP: Duration = Duration::from_millis(10);
 
-/// Process ids of the daemon and the servers of this folder.
+/// Process ids of the daemon, the servers and the front ends of this folder.
 #[must_use]
 pub fn mps_processes(pipes: &Path) -> Vec<u32> {
     // `/proc` is readable wherever this program runs: it starts from `/proc/self/exe`. A process

@@ -1,7 +1,10 @@
 //! The front end: sends commands to a daemon and prints its answers. As with the vendor's, the exit
-//! status shows only whether the daemon answered.
+//! status shows only whether the daemon answered. As with that of driver 535.261.03, a terminal gets
+//! each answer at once and a pipe all of them at the end, and a second front end of a daemon prints
+//! nothing.
 
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufWriter, IsTerminal, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -15,7 +18,13 @@ pub fn run(pipe: &Path) -> Result<(), MpsError> {
     let unreachable = |_| MpsError::Unreachable;
     // A missing daemon is reported before any input is read.
     UnixStream::connect(pipe.join(CONTROL_SOCKET)).map_err(unreachable)?;
+    let folder = File::open(pipe).map_err(unreachable)?;
+    if folder.try_lock().is_err() {
+        return Ok(());
+    }
     let prompts = io::stdin().is_terminal();
+    let at_once = io::stdout().is_terminal();
+    let mut out = BufWriter::new(io::stdout());
     let mut lines = io::stdin().lock().lines();
     loop {
         if prompts {
@@ -29,7 +38,12 @@ pub fn run(pipe: &Path) -> Result<(), MpsError> {
         if command.is_empty() {
             continue;
         }
-        print(&send(pipe, command).map_err(unreachable)?);
+        let answer = send(pipe, command).map_err(unreachable)?;
+        // A closed standard output is ignored.
+        let _ = out.write_all(answer.as_bytes());
+        if at_once {
+            let _ = out.flush();
+        }
         if command.split_whitespace().next() == Some("quit") {
             return Ok(());
         }
