@@ -53,6 +53,14 @@ impl DeviceSession {
         machine.map_or_else(Vec::new, Machine::noise_lines)
     }
 
+    /// Where the contents of a virtual device's memory are on disk, in one line; `None` where they
+    /// are in memory, and on a real device.
+    #[must_use]
+    pub fn memory_on_disk(&self) -> Option<String> {
+        let file = self.virtual_gpu.as_ref()?.memory_on_disk()?;
+        Some(format!("device memory is on disk, which slows a run: {}", file.display()))
+    }
+
     /// Starts the guard process, starts or finds the device, and takes its lock. `time` applies to
     /// a virtual device; a real device has the wall clock.
     ///

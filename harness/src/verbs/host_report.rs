@@ -119,6 +119,7 @@ impl HostReport {
         let facts = host_facts::of_session(session, options, profile);
         self.mechanisms = capabilities(&facts, profile).mechanisms;
         self.labels = host_facts::labels(&facts);
+        self.labels.extend(session.memory_on_disk());
         self.kernel_log = host_facts::describe(&host_facts::open(session));
         self.planted = session.planted();
         self.noise = session.noise();

@@ -45,6 +45,11 @@ impl VirtualGpu {
     }
 
     #[must_use]
+    pub fn memory_on_disk(&self) -> Option<PathBuf> {
+        match self.0 {}
+    }
+
+    #[must_use]
     pub fn machine(&self) -> &Machine {
         match self.0 {}
     }

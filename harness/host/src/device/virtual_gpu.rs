@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,10 @@ use gpubench_virtual_gpu::host_process::own_uid;
 use gpubench_virtual_gpu::machine::MachineError;
 use gpubench_virtual_gpu::nvidia_cuda_mps;
 use gpubench_virtual_gpu::nvidia_smi;
-use gpubench_virtual_gpu::session::SessionError;
+use gpubench_virtual_gpu::session::{MEMORY_FILE, SessionError};
+use procfs::{Current, Meminfo};
+use rustix::fs::{MemfdFlags, memfd_create, statfs};
+use rustix::process::{DumpableBehavior, dumpable_behavior};
 
 use super::private_folder::{PrivateFolder, is_dead, remove_dead};
 
@@ -67,6 +71,9 @@ pub enum VirtualGpuError {
 pub struct VirtualGpu {
     root: PrivateFolder,
     machine: Machine,
+    /// The contents of device memory, where the folder does not hold them; a link in the folder
+    /// names this descriptor.
+    memory: Option<OwnedFd>,
 }
 
 impl VirtualGpu {
@@ -76,10 +83,17 @@ impl VirtualGpu {
     /// When the machine is unknown or no folder can be used.
     pub fn start(machine: &str, time: TimeMode, seed: u64) -> Result<Self, VirtualGpuError> {
         let machine = Machine::load(machine)?;
-        let gpu = Self { root: private_folder()?, machine };
+        let mut gpu = Self { root: private_folder()?, machine, memory: None };
         let device = gpu.device_dir();
-        std::fs::create_dir(&device)
-            .map_err(|source| SessionError::Io { path: device.display().to_string(), source })?;
+        let io = |source| SessionError::Io { path: device.display().to_string(), source };
+        std::fs::create_dir(&device).map_err(io)?;
+        if !is_in_memory(&device) || !has_room(&device) {
+            gpu.memory = memory_file();
+        }
+        if let Some(memory) = &gpu.memory {
+            let name = format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd());
+            symlink(name, device.join(MEMORY_FILE)).map_err(io)?;
+        }
         let session = Session { privileged: gpu.machine.privileged, ..Session::new(time, seed) };
         session.create(&device, &gpu.machine)?;
         if gpu.machine.mps.is_none() {
@@ -104,6 +118,13 @@ impl VirtualGpu {
     #[must_use]
     pub fn hami_library(&self) -> Option<PathBuf> {
         self.machine.hami.then(|| self.root.path().join("libvgpu.so"))
+    }
+
+    /// The file on disk that holds the contents of device memory; `None` where they are in memory.
+    #[must_use]
+    pub fn memory_on_disk(&self) -> Option<PathBuf> {
+        let on_disk = self.memory.is_none() && !is_in_memory(self.root.path());
+        on_disk.then(|| self.device_dir().join(MEMORY_FILE))
     }
 
     /// The machine that it models.
@@ -165,14 +186,22 @@ impl VirtualGpu {
         device_dir.parent().filter(|_| device_dir.is_dir()).is_none_or(is_dead)
     }
 
-    /// Keeps it when this process ends. Returns its folder.
+    /// Keeps it when this process ends, before a program has used it. Returns its folder.
     ///
     /// # Errors
     /// When its folder cannot be marked.
     pub fn keep(self) -> Result<PathBuf, VirtualGpuError> {
         let path = self.root.path().display().to_string();
-        let kept = self.root.keep();
-        kept.map_err(|source| SessionError::Io { path, source }.into())
+        let contents = self.device_dir().join(MEMORY_FILE);
+        let in_folder = || {
+            if let Some(memory) = self.memory {
+                std::fs::remove_file(&contents)?;
+                let bytes = File::from(memory).metadata()?.len();
+                File::create_new(&contents)?.set_len(bytes)?;
+            }
+            self.root.keep()
+        };
+        in_folder().map_err(|source| SessionError::Io { path, source }.into())
     }
 }
 
@@ -188,13 +217,13 @@ fn private_folder() -> Result<PrivateFolder, VirtualGpuError> {
     Err(VirtualGpuError::NoFolder(tried.join(", ")))
 }
 
-/// What the buffers of a run take: a smoke run 440 MiB. Device memory is a sparse file, and SIGBUS
+/// What the buffers of a run take: a smoke run 420 MiB. Device memory is a sparse file, and SIGBUS
 /// kills a tenant that writes to it while the disk is full.
 const ROOM_BYTES: u64 = 1 << 30;
 
 /// The cache folder, the runtime folder, then the temporary folder: any of them may forbid
-/// execution. All users share the last, so its name holds the user's id. Those on a full disk come
-/// last.
+/// execution. All users share the last, so its name holds the user's id. Those in memory come
+/// first, and those on a full disk last.
 fn parents() -> Vec<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
@@ -204,17 +233,55 @@ fn parents() -> Vec<PathBuf> {
         .map(|folder| folder.join("gpubench"))
         .chain([std::env::temp_dir().join(format!("gpubench-{}", own_uid()))])
         .collect();
-    // The sort is stable: those with room stay in their order.
-    parents.sort_by_key(|parent| !has_room(parent));
+    // The sort is stable: equal ones stay in their order.
+    parents.sort_by_key(|parent| (!has_room(parent), !is_in_memory(parent)));
     parents
 }
 
-/// Whether the disk of a folder, which may not exist yet, has room for a run.
+/// The folder itself, or the nearest one above it that exists.
+fn existing(folder: &Path) -> &Path {
+    folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(folder)
+}
+
+/// Whether the file system of a folder, which may not exist yet, has room for a run.
 fn has_room(folder: &Path) -> bool {
-    let existing = folder.ancestors().find(|folder| folder.is_dir());
-    let found = existing.and_then(|folder| rustix::fs::statvfs(folder).ok());
+    let found = rustix::fs::statvfs(existing(folder)).ok();
     // What cannot be asked is tried in its turn.
-    found.is_none_or(|found| found.f_bavail.saturating_mul(found.f_frsize) >= ROOM_BYTES)
+    let has_blocks = found.is_none_or(|f| f.f_bavail.saturating_mul(f.f_frsize) >= ROOM_BYTES);
+    has_blocks && (!is_in_memory(folder) || free_memory() >= ROOM_BYTES)
+}
+
+/// Whether a folder, which may not exist yet, is in a tmpfs.
+fn is_in_memory(folder: &Path) -> bool {
+    statfs(existing(folder)).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC)
+}
+
+/// A file in memory that ends with this process; `None` where memory has no room for a run, or
+/// where other processes of this user cannot open the descriptors of this one.
+fn memory_file() -> Option<OwnedFd> {
+    let opens = dumpable_behavior().is_ok_and(|found| found == DumpableBehavior::Dumpable);
+    if !opens || free_memory() < ROOM_BYTES {
+        return None;
+    }
+    memfd_create("gpubench device memory", MemfdFlags::CLOEXEC).ok()
+}
+
+/// The memory that this process can still take, under the limits of its control groups.
+fn free_memory() -> u64 {
+    const GROUPS: &str = "/sys/fs/cgroup";
+    let free = Meminfo::current().ok().and_then(|found| found.mem_available).unwrap_or(0);
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let own = Path::new(GROUPS).join(own);
+    let groups = own.ancestors().take_while(|group| group.starts_with(GROUPS));
+    let bytes = |group: &Path, file: &str| -> Option<u64> {
+        std::fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()
+    };
+    // A group without a limit has the word "max".
+    let left = groups.filter_map(|group| {
+        Some(bytes(group, "memory.max")?.saturating_sub(bytes(group, "memory.current")?))
+    });
+    left.fold(free, u64::min)
 }
 
 /// Makes the private folder in a parent folder; `None` if that is not possible, or if the library

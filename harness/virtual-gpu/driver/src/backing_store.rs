@@ -39,10 +39,14 @@ unsafe impl Send for BackingStore {}
 unsafe impl Sync for BackingStore {}
 
 impl BackingStore {
-    /// Maps the memory file of a device.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    /// Maps the memory file of a device, which has this length. A link to the descriptor of a
+    /// process names another file in another namespace of process ids.
+    pub fn open(path: &Path, bytes: u64) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
-        let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        if file.metadata()?.len() != bytes {
+            return Err(io::Error::other("another file, or of another length"));
+        }
+        let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         // SAFETY: a fresh shared mapping of an open file, checked below. Without reservation:
         // device memory may exceed the host's.
         let base = unsafe {
@@ -233,7 +237,8 @@ mod tests {
         const PAGE: u64 = 4096;
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(64 * PAGE).unwrap();
-        let memory = BackingStore::open(file.path()).unwrap();
+        let memory = BackingStore::open(file.path(), 64 * PAGE).unwrap();
+        assert!(BackingStore::open(file.path(), PAGE).is_err());
         // Written pages before, at the start, in the middle, at the end and behind the range.
         let written = [7, 8, 20, 39, 40];
         for page in written {
@@ -253,7 +258,7 @@ mod tests {
     fn what_the_file_refuses_goes_through_the_mapping() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 16).unwrap();
-        let mut memory = BackingStore::open(file.path()).unwrap();
+        let mut memory = BackingStore::open(file.path(), 1 << 16).unwrap();
         let from: Vec<u8> = (0..9000).map(|at| (at % 251) as u8).collect();
         let written = |memory: &BackingStore, offset| {
             // SAFETY: both ranges are as long as that.

@@ -75,9 +75,14 @@ fn fill_device(process: &Process, offset: u64, bytes: u64, fill: &Fill) -> Resul
         write_pattern(to, bytes, fill);
         return Ok(());
     }
+    let whole = bytes / fill.element * fill.element;
+    let clears = fill.value.to_le_bytes()[..fill.element as usize].iter().all(|&byte| byte == 0);
+    // A file system that frees no part of a file refuses.
+    if clears && process.contents.scrub(offset, whole).is_ok() {
+        return Ok(());
+    }
     let mut chunk = vec![0_u8; bytes.min(CHUNK_BYTES) as usize];
     write_pattern(chunk.as_mut_ptr(), chunk.len() as u64, fill);
-    let whole = bytes / fill.element * fill.element;
     for at in (0..whole).step_by(chunk.len()) {
         let length = chunk.len().min((whole - at) as usize);
         let store = &process.contents;

@@ -116,9 +116,11 @@ impl Session {
         let text = toml::to_string(self).map_err(parse)?;
         std::fs::write(dir.join(SESSION_FILE), text).map_err(io)?;
         gpubench_virtual_gpu_model::cgroup::make(dir, machine).map_err(io)?;
-        let memory = std::fs::File::create_new(dir.join(MEMORY_FILE)).map_err(io)?;
-        let bytes = gpubench_virtual_gpu_model::memory::SPANS * (machine.memory.total_mib << 20);
-        memory.set_len(bytes).map_err(io)?;
+        // The starter may have made it, as a link to a file elsewhere.
+        let mut memory = std::fs::File::options();
+        let memory = memory.write(true).create(true).truncate(true).open(dir.join(MEMORY_FILE));
+        let memory = memory.map_err(io)?;
+        memory.set_len(memory_bytes(machine)).map_err(io)?;
         let mut state = State::new(self.seed, machine.rules().idle_power_mw);
         gpubench_virtual_gpu_model::mig::undivided(&mut state, machine);
         Shared::create(&dir.join(STATE_FILE), &state).map_err(io)?;
@@ -144,6 +146,11 @@ impl Session {
     pub fn wall_now_ns(&self) -> u64 {
         monotonic_ns().saturating_sub(self.wall_epoch_ns)
     }
+}
+
+/// Length of the file of device memory.
+pub fn memory_bytes(machine: &Machine) -> u64 {
+    gpubench_virtual_gpu_model::memory::SPANS * (machine.memory.total_mib << 20)
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
