@@ -1,5 +1,5 @@
-//! With the feature `virtual-gpu`: builds the shared objects of the virtual GPU in their own
-//! workspace, and puts them, compressed, where the crate can embed them.
+//! With the feature `virtual-gpu`: builds the shared objects and the vendor tools of the virtual GPU
+//! in their own workspace, and puts them, compressed, where the crate can embed them.
 
 #[cfg(not(feature = "virtual-gpu"))]
 fn main() {}
@@ -22,10 +22,11 @@ mod objects {
     /// The workspace of the virtual GPU, from this package.
     const WORKSPACE: &str = "../virtual-gpu";
 
-    /// The package of each object, and the name under which it is embedded.
-    const OBJECTS: [(&str, &str); 2] = [
-        ("gpubench-virtual-gpu-so", "virtual_gpu.so.zlib"),
-        ("gpubench-virtual-gpu-hami-so", "hami.so.zlib"),
+    /// The package of each object, its target, and the name under which it is embedded.
+    const OBJECTS: [(&str, &str, &str); 3] = [
+        ("gpubench-virtual-gpu-so", "gpubench_virtual_gpu_so", "virtual_gpu.so.zlib"),
+        ("gpubench-virtual-gpu-hami-so", "gpubench_virtual_gpu_hami_so", "hami.so.zlib"),
+        ("gpubench-virtual-gpu-vendor-tools", "vendor-tools", "vendor_tools.zlib"),
     ];
 
     pub fn embed() -> io::Result<()> {
@@ -33,14 +34,13 @@ mod objects {
         for part in ["Cargo.toml", "Cargo.lock", "abi", "driver", "hami", "hami-so", "model"] {
             println!("cargo::rerun-if-changed={}", workspace.join(part).display());
         }
-        for part in ["ptx", "so", "../../profiles/machines"] {
+        for part in ["ptx", "so", "vendor-tools", "../../profiles/machines"] {
             println!("cargo::rerun-if-changed={}", workspace.join(part).display());
         }
         let printed = built(&workspace)?;
-        for (package, embedded) in OBJECTS {
-            let object = object_of(&printed, package).ok_or_else(|| {
-                io::Error::other(format!("cargo names no shared object of {package}"))
-            })?;
+        for (package, target, embedded) in OBJECTS {
+            let object = object_of(&printed, target)
+                .ok_or_else(|| io::Error::other(format!("cargo names no {target} of {package}")))?;
             let file = fs::File::create(folder("OUT_DIR").join(embedded))?;
             let mut packed = ZlibEncoder::new(file, Compression::best());
             io::copy(&mut fs::File::open(object)?, &mut packed)?;
@@ -59,7 +59,7 @@ mod objects {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(workspace).args(["build", "--release", "--locked"]);
         cargo.args(["--message-format", "json-render-diagnostics", "--target-dir", "target"]);
-        for (package, _) in OBJECTS {
+        for (package, ..) in OBJECTS {
             cargo.args(["--package", package]);
         }
         let is_cross = env::var_os("TARGET") != env::var_os("HOST");
@@ -76,15 +76,15 @@ mod objects {
         String::from_utf8(output.stdout).map_err(io::Error::other)
     }
 
-    /// The shared object among the files that cargo made of a package.
-    fn object_of(printed: &str, package: &str) -> Option<PathBuf> {
-        let library = package.replace('-', "_");
+    /// The shared object or the program among the files that cargo made of a target.
+    fn object_of(printed: &str, target: &str) -> Option<PathBuf> {
         let messages =
             printed.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let mut made = messages.filter(|message| message["target"]["name"] == library.as_str());
+        let mut made = messages.filter(|message| message["target"]["name"] == target);
         made.find_map(|message| {
             let files = message["filenames"].as_array()?.iter().filter_map(|file| file.as_str());
-            files.map(PathBuf::from).find(|file| file.extension().is_some_and(|end| end == "so"))
+            let is_object = |file: &PathBuf| file.extension().is_none_or(|end| end == "so");
+            files.map(PathBuf::from).find(is_object)
         })
     }
 }

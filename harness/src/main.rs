@@ -1,4 +1,4 @@
-//! The gpubench command: tenant, guard and stand-in entries first, then parse, run, print, exit.
+//! The gpubench command: tenant and guard entries first, then parse, run, print, exit.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,6 @@ fn main() -> std::process::ExitCode {
     let run = || {
         entry::run_tenant(&argv)
             .or_else(|| entry::run_guard(&argv))
-            .or_else(|| entry::run_stand_in(&argv))
             .unwrap_or_else(|| cli::run(&argv))
     };
     signals::guard(run).into()

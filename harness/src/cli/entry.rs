@@ -1,5 +1,4 @@
-//! The other programs that gpubench is when it is started in a special way: guard and tenant, and
-//! in `stand_ins.rs` the commands that the virtual GPU stands in for.
+//! The other programs that gpubench is when it is started in a special way: guard and tenant.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -126,17 +125,6 @@ fn replies() -> std::io::Result<File> {
     let replies = File::from(stdout.as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
     Ok(replies)
-}
-
-/// Runs the stand-in for a vendor command whose file name is that of `argv[0]`; `None` if there is
-/// none, as in a build without the virtual GPU.
-#[must_use]
-pub fn run_stand_in(argv: &[OsString]) -> Option<u8> {
-    #[cfg(feature = "virtual-gpu")]
-    let status = super::stand_ins::run(argv);
-    #[cfg(not(feature = "virtual-gpu"))]
-    let status = argv.first().and(None);
-    status
 }
 
 #[cfg(test)]

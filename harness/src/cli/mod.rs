@@ -31,8 +31,6 @@ mod resume_flags;
 mod schemas;
 pub mod signals;
 pub mod simulate;
-#[cfg(feature = "virtual-gpu")]
-mod stand_ins;
 pub mod ui;
 #[cfg(feature = "virtual-gpu")]
 pub mod virtual_gpu;

@@ -199,10 +199,9 @@ fn run(
             .env("CUDA_MPS_LOG_DIRECTORY", folder.path().join("log"));
     };
     let control = |args: &[&str], input: Stdio| -> TestResult {
-        // Under this name the binary is the virtual MPS control command.
-        let mut command = binary();
+        let mut command = Command::new(gpu.command_dir().join("nvidia-cuda-mps-control"));
         configure(&mut command);
-        command.arg0("nvidia-cuda-mps-control").args(args);
+        command.args(args);
         let done = command.stdin(input).stdout(Stdio::null()).status()?;
         assert!(done.success(), "{args:?}: {done}");
         Ok(())

@@ -6,4 +6,4 @@ pub use gpubench_virtual_gpu_driver::{
     backing_store, crash, device, host_process, kernel_log, session, shm,
 };
 pub use gpubench_virtual_gpu_model::{cgroup, machine, mig, mps, state};
-pub use gpubench_virtual_gpu_vendor_tools::{nvidia_cuda_mps, nvidia_smi};
+pub use gpubench_virtual_gpu_vendor_tools::{NAMES, nvidia_cuda_mps};

@@ -4,18 +4,17 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use flate2::read::ZlibDecoder;
 use gpubench_virtual_gpu::device::DeviceError;
 use gpubench_virtual_gpu::host_process::own_uid;
 use gpubench_virtual_gpu::machine::MachineError;
-use gpubench_virtual_gpu::nvidia_cuda_mps;
-use gpubench_virtual_gpu::nvidia_smi;
 use gpubench_virtual_gpu::session::{MEMORY_FILE, SessionError};
+use gpubench_virtual_gpu::{NAMES as COMMANDS, nvidia_cuda_mps};
 use procfs::{Current, Meminfo};
 use rustix::fs::{MemfdFlags, memfd_create, statfs};
 use rustix::process::{DumpableBehavior, dumpable_behavior};
@@ -35,13 +34,12 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so.z
 /// The stand-in for HAMi-core, built with this binary.
 const HAMI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hami.so.zlib"));
 
+/// The commands that stand in for the vendor's, one program that is built with this binary.
+const TOOLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vendor_tools.zlib"));
+
 /// The names with which programs load the driver's libraries: cudarc tries `libcuda.so` first and
 /// `libcuda.so.1` last, nvml-wrapper loads `libnvidia-ml.so`.
 const NAMES: [&str; 4] = ["libcuda.so", "libcuda.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1"];
-
-/// Vendor commands that this program stands in for when a link of that name starts it.
-pub const COMMANDS: [&str; 3] =
-    [nvidia_cuda_mps::CONTROL, nvidia_cuda_mps::SERVER, nvidia_smi::NAME];
 
 /// Beginning of the names of the folders.
 const PREFIX: &str = "virtual-gpu-";
@@ -106,7 +104,7 @@ impl VirtualGpu {
             }
         }
         if let Some(library) = gpu.hami_library() {
-            write_library(&library, HAMI).map_err(|source| SessionError::Io {
+            unpack(&library, HAMI).map_err(|source| SessionError::Io {
                 path: library.display().to_string(),
                 source,
             })?;
@@ -300,20 +298,22 @@ fn fill(root: &Path) -> std::io::Result<PathBuf> {
     let (lib, bin) = (root.join("lib"), root.join("bin"));
     std::fs::create_dir(&lib)?;
     let object = lib.join("virtual_gpu.so");
-    write_library(&object, OBJECT)?;
+    unpack(&object, OBJECT)?;
     for name in NAMES {
         symlink("virtual_gpu.so", lib.join(name))?;
     }
     std::fs::create_dir(&bin)?;
-    let program = std::env::current_exe()?;
+    let tools = bin.join("vendor-tools");
+    unpack(&tools, TOOLS)?;
+    std::fs::set_permissions(&tools, Permissions::from_mode(0o700))?;
     for name in COMMANDS {
-        symlink(&program, bin.join(name))?;
+        symlink("vendor-tools", bin.join(name))?;
     }
     Ok(object)
 }
 
-/// Writes an embedded library.
-fn write_library(path: &Path, packed: &[u8]) -> std::io::Result<()> {
+/// Writes an embedded file.
+fn unpack(path: &Path, packed: &[u8]) -> std::io::Result<()> {
     std::io::copy(&mut ZlibDecoder::new(packed), &mut File::create(path)?).map(|_| ())
 }
 
