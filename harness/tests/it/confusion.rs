@@ -14,7 +14,6 @@ mod tenants;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -26,7 +25,7 @@ use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::session::TimeMode;
 use tenants::{BLOCKS, Cell, Tenant};
 
-use crate::support::{Error, TestResult, binary};
+use crate::support::{Error, TestResult};
 
 /// A victim is slowed when the whole interval of its retention lies below 1 - `MARGIN`, and
 /// unaffected when the whole interval lies within `MARGIN` of 1.

@@ -157,15 +157,9 @@ pub fn run_matrix(
 
 /// The binary with these arguments: no terminal, no input, output kept.
 pub fn gpubench<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
-    let mut command = binary();
-    command.args(args);
-    command
-}
-
-/// The binary without arguments.
-pub fn binary() -> Command {
     let mut command = Command::new(program());
     command
+        .args(args)
         .env_remove("NO_COLOR")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
