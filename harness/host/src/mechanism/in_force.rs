@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::host::{DaemonConfig, mps_control, mps_processes};
+use super::host::{DaemonConfig, front_end, mps_control, mps_processes};
 use crate::device::mig::Instance;
 
 /// What a mechanism set up.
@@ -60,9 +60,9 @@ impl InForce {
             return Ok(Vec::new());
         };
         let servers = self.servers()?;
-        let front_end = mps_control::front_end(daemon);
+        let own = front_end::pid(&daemon.pipes);
         let mut pids = mps_processes(&daemon.pipes);
-        pids.retain(|pid| !servers.contains(pid) && front_end != Some(*pid));
+        pids.retain(|pid| !servers.contains(pid) && own != Some(*pid));
         Ok(pids)
     }
 

@@ -115,12 +115,17 @@ pub(super) fn wait(
     }
     let _ = child.kill();
     let _ = child.wait();
+    Err(late(limit, doing))
+}
+
+/// Why a command that did not answer within a limit is given up.
+pub(super) fn late(limit: Duration, doing: &str) -> ControlError {
     let problem = if is_abandoned() {
         "abandoned".to_owned()
     } else {
         format!("no answer within {} s", limit.as_secs())
     };
-    Err(ControlError::new(doing, problem))
+    ControlError::new(doing, problem)
 }
 
 pub(super) fn failed(
@@ -244,14 +249,14 @@ pub(super) fn slice_of(policies: &str) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::Path;
     use std::process::Command;
     use std::time::Duration;
 
     use super::{command, run, slice_of, start};
 
-    fn shell(script: &str) -> Command {
+    pub fn shell(script: &str) -> Command {
         let mut shell = command(Path::new("/bin/sh"));
         shell.args(["-c", script]);
         shell

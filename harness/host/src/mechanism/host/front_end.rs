@@ -19,7 +19,7 @@ use std::time::Duration;
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 
 use super::ControlError;
-use super::command::{LIMIT, Reader, STEP, collect, failed, wait};
+use super::command::{LIMIT, Reader, STEP, collect, failed, late, wait};
 use crate::device::is_abandoned;
 
 /// Follows each question; the daemon's refusal of it ends the answer.
@@ -105,9 +105,7 @@ impl FrontEnd {
         for _ in 0..limit.as_millis() / STEP.as_millis() {
             match self.output.0.recv_timeout(STEP) {
                 Ok(part) => printed.extend(part),
-                Err(RecvTimeoutError::Timeout) if is_abandoned() => {
-                    return Err(ControlError::new(doing, "abandoned"));
-                }
+                Err(RecvTimeoutError::Timeout) if is_abandoned() => break,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     let status = wait(&mut self.child, limit, doing)?;
@@ -118,7 +116,7 @@ impl FrontEnd {
                 return Ok(answer);
             }
         }
-        Err(ControlError::new(doing, format!("no answer within {} s", limit.as_secs())))
+        Err(late(limit, doing))
     }
 
     fn quit(mut self, limit: Duration, doing: &str) -> Result<(), ControlError> {
@@ -155,18 +153,15 @@ mod tests {
     use std::process::Command;
     use std::time::Duration;
 
-    use super::super::command::command;
+    use super::super::command::tests::shell;
     use super::{FrontEnd, answer_in, ask, pid, quit, start};
 
-    const REFUSES: &str = "gpubench-end) echo \"Unknown command \\\"$line\\\"\";;";
+    const LIMIT: Duration = Duration::from_secs(20);
 
     /// A front end that reads lines and acts on them.
     fn front_end(cases: &str) -> Command {
-        let mut shell = command(Path::new("/bin/sh"));
-        shell
-            .arg("-c")
-            .arg(format!("while read -r line; do case $line in {cases} {REFUSES} esac; done"));
-        shell
+        let refuses = "*) echo \"Unknown command \\\"$line\\\"\";;";
+        shell(&format!("while read -r line; do case $line in {cases} {refuses} esac; done"))
     }
 
     #[test]
@@ -174,37 +169,29 @@ mod tests {
         let pipes = Path::new("/one");
         start(pipes, front_end("servers) echo 12; echo 13;; none) ;; quit) exit 0;;"), "asking");
         let first = pid(pipes);
-        assert!(first.is_some());
         for (question, answer) in [("servers", "12\n13\n"), ("none", ""), ("servers", "12\n13\n")] {
             assert_eq!(ask(pipes, question, "asking"), Some(Ok(answer.to_owned())));
         }
-        assert_eq!(pid(pipes), first);
-        assert_eq!(quit(pipes, Duration::from_secs(20), "ending"), Some(Ok(())));
+        assert!(first.is_some() && pid(pipes) == first);
+        assert_eq!(quit(pipes, LIMIT, "ending"), Some(Ok(())));
         assert_eq!(ask(pipes, "servers", "asking"), None);
     }
 
     #[test]
     fn one_that_answers_at_its_end_is_not_used() {
         let pipes = Path::new("/late");
-        let mut late = command(Path::new("/bin/sh"));
-        late.args(["-c", "cat > /dev/null; echo 'Unknown command \"gpubench-end\"'"]);
-        start(pipes, late, "asking");
+        start(pipes, shell("cat > /dev/null; echo 'Unknown command \"gpubench-end\"'"), "asking");
         assert_eq!(ask(pipes, "servers", "asking"), None);
     }
 
     #[test]
-    fn one_that_ends_is_an_error_and_not_replaced() {
+    fn one_that_ends_or_hangs_is_an_error_and_not_replaced() {
         let pipes = Path::new("/dead");
         start(pipes, front_end("servers) echo 12; echo gone >&2; exit 3;;"), "asking");
         let error = ask(pipes, "servers", "asking").unwrap().unwrap_err();
         assert_eq!((error.status, error.what.contains("gone")), (Some(3), true), "{error}");
         assert_eq!(ask(pipes, "servers", "asking"), Some(Err(error)));
-        assert_eq!(pid(pipes), None);
-        assert_eq!(quit(pipes, Duration::from_secs(20), "ending"), None);
-    }
-
-    #[test]
-    fn one_that_hangs_is_ended_by_the_limit() {
+        assert_eq!((pid(pipes), quit(pipes, LIMIT, "ending")), (None, None));
         let mut hangs = FrontEnd::start(front_end("servers) exec sleep 60;;")).unwrap();
         let error = hangs.ask("servers\n", Duration::from_millis(100), "asking").unwrap_err();
         assert!(error.what.contains("no answer"), "{error}");
@@ -212,14 +199,8 @@ mod tests {
 
     #[test]
     fn an_answer_ends_before_the_line_that_refuses_the_end() {
-        let end = "Unknown command \"gpubench-end\"";
-        for (printed, answer) in [
-            (String::new(), None),
-            (format!("12\r\n{end}"), None),
-            (format!("12\r\n34\r\n{end}\r\n"), Some("12\n34\n")),
-            (format!("{end}\n"), Some("")),
-        ] {
-            assert_eq!(answer_in(printed.as_bytes()).as_deref(), answer, "{printed:?}");
-        }
+        let part = "12\r\nUnknown command \"gpubench-end\"";
+        assert_eq!(answer_in(part.as_bytes()), None);
+        assert_eq!(answer_in(format!("{part}\r\n").as_bytes()), Some("12\n".to_owned()));
     }
 }

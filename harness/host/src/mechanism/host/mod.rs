@@ -10,7 +10,7 @@ mod change;
 pub mod command;
 #[cfg(test)]
 mod fake;
-mod front_end;
+pub(super) mod front_end;
 mod guard;
 pub mod mps_control;
 mod real;

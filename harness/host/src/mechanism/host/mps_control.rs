@@ -167,12 +167,6 @@ pub fn terminate_client(daemon: &DaemonConfig, pid: u32) -> Result<(), ControlEr
     Ok(())
 }
 
-/// Process id of the front end through which this process asks a daemon; `None` without one.
-#[must_use]
-pub fn front_end(daemon: &DaemonConfig) -> Option<u32> {
-    front_end::pid(&daemon.pipes)
-}
-
 fn control(daemon: &DaemonConfig, doing: &str) -> Result<Command, ControlError> {
     let program = on_path(PROGRAM)
         .ok_or_else(|| ControlError::new(doing, format!("{PROGRAM} is not on PATH")))?;
