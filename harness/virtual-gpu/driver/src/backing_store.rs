@@ -46,7 +46,7 @@ impl BackingStore {
         if file.metadata()?.len() != bytes {
             return Err(io::Error::other("another file, or of another length"));
         }
-        let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+        let bytes = bytes as usize;
         // SAFETY: a fresh shared mapping of an open file, checked below. Without reservation:
         // device memory may exceed the host's.
         let base = unsafe {

@@ -55,8 +55,8 @@ pub fn process() -> Result<&'static Process, Code> {
         .get_or_init(|| {
             let device = device()?;
             let path = device.dir().join(session::MEMORY_FILE);
-            let bytes = session::memory_bytes(device.machine());
-            let contents = BackingStore::open(&path, bytes).map_err(|error| {
+            let store = BackingStore::open(&path, session::memory_bytes(device.machine()));
+            let contents = store.map_err(|error| {
                 crate::diagnostics::say(&format!("device memory {}: {error}", path.display()));
                 code::NO_DEVICE
             })?;

@@ -117,9 +117,7 @@ impl Session {
         std::fs::write(dir.join(SESSION_FILE), text).map_err(io)?;
         gpubench_virtual_gpu_model::cgroup::make(dir, machine).map_err(io)?;
         // The starter may have made it, as a link to a file elsewhere.
-        let mut memory = std::fs::File::options();
-        let memory = memory.write(true).create(true).truncate(true).open(dir.join(MEMORY_FILE));
-        let memory = memory.map_err(io)?;
+        let memory = std::fs::File::create(dir.join(MEMORY_FILE)).map_err(io)?;
         memory.set_len(memory_bytes(machine)).map_err(io)?;
         let mut state = State::new(self.seed, machine.rules().idle_power_mw);
         gpubench_virtual_gpu_model::mig::undivided(&mut state, machine);

@@ -1,6 +1,4 @@
 //! The stand-ins as one small program: a link with the name of a vendor command starts it.
-//!
-//! The virtual GPU puts the links first on PATH.
 #![expect(
     clippy::disallowed_methods,
     reason = "a real daemon hands its environment to its servers"
