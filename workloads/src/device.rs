@@ -40,7 +40,7 @@ impl EventPool {
 
 impl Reap for EventPool {
     fn enter_thread(&self) -> Result<(), DeviceError> {
-        self.context.bind().map_err(DeviceError::from)
+        self.context.bind_to_wait().map_err(DeviceError::from)
     }
 
     fn wait(&self, slot: usize) -> Result<(), DeviceError> {

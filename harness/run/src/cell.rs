@@ -222,20 +222,30 @@ async fn measure(
             (slot, tenant, answer)
         });
     }
-    let mut failures = Vec::new();
+    let (mut failures, mut answers) = (Vec::new(), Vec::new());
+    let threads = !tenants.config().inside.is_empty();
     let mut is_abandoned = false;
     while let Some(done) = waits.join_next().await {
-        // A wait that panicked has dropped its tenant, which kills the process.
-        let Ok((slot, tenant, Some(answer))) = done else {
-            is_abandoned = true;
-            failures.push("interrupted".to_owned());
-            handles.reap().await?;
+        match done {
+            Ok((slot, tenant, Some(answer))) => answers.push((slot, tenant, answer)),
+            // A wait that panicked has dropped its tenant, which kills the process.
+            _ => {
+                is_abandoned = true;
+                failures.push("interrupted".to_owned());
+                handles.reap().await?;
+            }
+        }
+        // A tenant that failed is killed. Where tenants are threads that kills them all, and their
+        // own errors would be lost.
+        if threads && !waits.is_empty() {
             continue;
-        };
-        let result = &mut results[slot];
-        let error = tenants.record_answer(slot, tenant, answer, result).await?;
-        let error = error.filter(|error| is_failure(error, result.planned.role));
-        failures.extend(error.map(|error| error.to_string()));
+        }
+        for (slot, tenant, answer) in answers.drain(..) {
+            let result = &mut results[slot];
+            let error = tenants.record_answer(slot, tenant, answer, result).await?;
+            let error = error.filter(|error| is_failure(error, result.planned.role));
+            failures.extend(error.map(|error| error.to_string()));
+        }
     }
     if is_abandoned {
         abandon_all(&handles, cell).await?;

@@ -50,8 +50,11 @@ pub struct MemInfo {
 pub(super) enum Kind {
     Primary,
     Own,
-    /// Converted from this green context, which retains the primary one.
-    Green(Handle),
+    /// Converted from this green context of the primary one.
+    Green {
+        green: Handle,
+        primary: Context,
+    },
 }
 
 #[derive(Debug)]
@@ -119,7 +122,7 @@ impl Context {
                 // SAFETY: writes one number.
                 unsafe { api.ctx_get_flags(&raw mut flags) }?;
             }
-            Kind::Primary | Kind::Green(_) => {
+            Kind::Primary | Kind::Green { .. } => {
                 let device = self.0.device.handle;
                 // SAFETY: writes two numbers.
                 unsafe { api.primary_ctx_get_state(device, &raw mut flags, &raw mut active) }?;
@@ -132,6 +135,17 @@ impl Context {
     pub fn bind(&self) -> Result<(), DriverError> {
         // SAFETY: the handle is alive as long as `self`.
         unsafe { self.api().ctx_set_current(self.0.handle) }
+    }
+
+    /// Makes current on this thread what it needs to wait for events of the context. A green context
+    /// can be current to only one thread at a time (CUDA driver API, `cuGreenCtxCreate`), and events
+    /// can be waited for whatever is current (CUDA programming guide, "Stream and Event Behavior"),
+    /// so it is the primary context then.
+    pub fn bind_to_wait(&self) -> Result<(), DriverError> {
+        match &self.0.kind {
+            Kind::Green { primary, .. } => primary.bind(),
+            Kind::Primary | Kind::Own => self.bind(),
+        }
     }
 
     /// Waits for all work of the context, and reports errors of that work.
@@ -222,7 +236,7 @@ impl Drop for Inner {
             // SAFETY: made by this object; every user holds a clone, so no user is left.
             Kind::Own => unsafe { api.ctx_destroy(self.handle) },
             // SAFETY: as above.
-            Kind::Green(green) => unsafe { api.green_ctx_destroy(green) },
+            Kind::Green { green, .. } => unsafe { api.green_ctx_destroy(green) },
         });
     }
 }

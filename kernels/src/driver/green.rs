@@ -36,8 +36,8 @@ impl Context {
         count: u32,
     ) -> Result<Self, DriverError> {
         let api = &device.driver.api;
-        // SAFETY: plain numbers.
-        unsafe { api.primary_ctx_set_flags(device.handle, wait as c_uint) }?;
+        // It exists before and after its green contexts, so that none of them makes or ends it.
+        let primary = Self::primary(device, wait)?;
         let mut partitions = equal_partitions(device, count.max(1))?;
         let Some(partition) = partitions.get_mut(index as usize) else {
             return Err(DriverError::from_code(SPLIT, INVALID_VALUE));
@@ -51,7 +51,7 @@ impl Context {
             api.green_ctx_create(&raw mut green, descriptor, device.handle, DEFAULT_STREAM)?;
             api.ctx_from_green_ctx(&raw mut handle, green)?;
         }
-        Self::adopt(device, handle, Kind::Green(green))
+        Self::adopt(device, handle, Kind::Green { green, primary })
     }
 }
 

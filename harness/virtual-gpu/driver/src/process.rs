@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::ThreadId;
 
 use crate::backing_store::BackingStore;
 use crate::code::{self, Code};
@@ -26,7 +27,49 @@ pub struct Process {
 
 thread_local! {
     /// The thread's stack of current contexts.
-    static CURRENT: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+    static CURRENT: RefCell<Stack> =
+        RefCell::new(Stack { thread: std::thread::current().id(), contexts: Vec::new() });
+}
+
+/// The contexts on the stacks of all threads.
+static STACKED: Mutex<Vec<(ThreadId, usize)>> = Mutex::new(Vec::new());
+
+/// The current contexts of a thread.
+struct Stack {
+    thread: ThreadId,
+    contexts: Vec<Handle>,
+}
+
+impl Stack {
+    /// Puts a context on it, unless the context is for one thread and on the stack of another.
+    fn push(&mut self, handle: Handle, one_thread: bool) -> Result<(), Code> {
+        // Consistent between statements, as the tables are.
+        let mut stacked = STACKED.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = |&(thread, context): &_| thread != self.thread && context == handle as usize;
+        if one_thread && stacked.iter().any(held) {
+            crate::diagnostics::say("a green context can be current to only one thread at a time");
+            return Err(code::INVALID_CONTEXT);
+        }
+        stacked.push((self.thread, handle as usize));
+        self.contexts.push(handle);
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<Handle> {
+        let handle = self.contexts.pop()?;
+        let mut stacked = STACKED.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = stacked.iter().position(|of| *of == (self.thread, handle as usize));
+        if let Some(at) = at {
+            stacked.swap_remove(at);
+        }
+        Some(handle)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        while self.pop().is_some() {}
+    }
 }
 
 fn open_device() -> Result<Arc<Device>, String> {
@@ -153,25 +196,33 @@ impl Process {
 
 /// The handle of the thread's current context.
 pub fn current_handle() -> Option<Handle> {
-    CURRENT.with_borrow(|stack| stack.last().copied()).filter(|handle| !handle.is_null())
+    let top = CURRENT.with_borrow(|stack| stack.contexts.last().copied());
+    top.filter(|handle| !handle.is_null())
 }
 
 /// Replaces the top of the thread's stack of contexts.
-pub fn set_current(handle: Handle) {
+pub fn set_current(handle: Handle, one_thread: bool) -> Result<(), Code> {
     CURRENT.with_borrow_mut(|stack| {
-        stack.pop();
-        if !handle.is_null() {
-            stack.push(handle);
+        if handle.is_null() {
+            stack.pop();
+            return Ok(());
         }
-    });
+        let top = stack.contexts.len().checked_sub(1);
+        stack.push(handle, one_thread)?;
+        if let Some(top) = top {
+            stack.contexts.swap(top, top + 1);
+            stack.pop();
+        }
+        Ok(())
+    })
 }
 
 /// Puts a context on the thread's stack.
-pub fn push_current(handle: Handle) {
-    CURRENT.with_borrow_mut(|stack| stack.push(handle));
+pub fn push_current(handle: Handle, one_thread: bool) -> Result<(), Code> {
+    CURRENT.with_borrow_mut(|stack| stack.push(handle, one_thread))
 }
 
 /// Takes the top off the thread's stack.
 pub fn pop_current() -> Option<Handle> {
-    CURRENT.with_borrow_mut(Vec::pop)
+    CURRENT.with_borrow_mut(Stack::pop)
 }

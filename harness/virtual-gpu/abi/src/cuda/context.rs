@@ -20,7 +20,7 @@ entries! {
         }
         check_flags(flags, ALL_FLAGS)?;
         let handle = create(process()?, flags)?;
-        push_current(handle);
+        push_current(handle, false)?;
         put(context, handle)
     }
 
@@ -59,11 +59,8 @@ entries! {
     }
 
     fn cuCtxSetCurrent(context: Handle) {
-        if !context.is_null() {
-            context::check(context)?;
-        }
-        set_current(context);
-        Ok(())
+        let one_thread = !context.is_null() && context::for_one_thread(context)?;
+        set_current(context, one_thread)
     }
 
     fn cuCtxGetCurrent(context: *mut Handle) {
@@ -72,9 +69,7 @@ entries! {
     }
 
     fn cuCtxPushCurrent_v2(context: Handle) {
-        context::check(context)?;
-        push_current(context);
-        Ok(())
+        push_current(context, context::for_one_thread(context)?)
     }
 
     fn cuCtxPopCurrent_v2(context: *mut Handle) {

@@ -117,6 +117,39 @@ fn placed(_: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
     Ok(())
 }
 
+#[test]
+fn a_green_context_is_current_to_one_thread_at_a_time() -> Result<(), Error> {
+    with_streams(test_name!("a_green_context_is_current_to_one_thread_at_a_time"), one_thread)
+}
+
+/// The first one is current on this thread.
+fn one_thread(greens: [Handle; 2], _: [Handle; 2]) -> Result<(), Error> {
+    let (mut context, mut primary) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: valid pointers and a live green context.
+    unsafe {
+        ok(cuCtxFromGreenCtx(&raw mut context, greens[0]))?;
+        ok(cuDevicePrimaryCtxRetain(&raw mut primary, 0))?;
+    }
+    let (context, primary) = (context as usize, primary as usize);
+    // SAFETY: live contexts, which this function keeps.
+    let set = |handle: usize| unsafe { cuCtxSetCurrent(handle as Handle) };
+    // SAFETY: as above; nothing is popped into.
+    let push = |handle: usize| unsafe { cuCtxPushCurrent_v2(handle as Handle) };
+    let on_another = || {
+        let done = std::thread::spawn(move || [set(context), push(context), set(primary)]).join();
+        done.unwrap_or_default()
+    };
+    assert_eq!(on_another(), [201, 201, 0], "this thread has it");
+    assert_eq!([push(context), set(primary)], [0, 0], "it is under the primary one");
+    assert_eq!(on_another(), [201, 201, 0]);
+    // SAFETY: null is no place for the handle.
+    ok(unsafe { cuCtxPopCurrent_v2(std::ptr::null_mut()) })?;
+    assert_eq!(set(primary), 0);
+    assert_eq!(on_another(), [0, 0, 0], "no thread has it");
+    assert_eq!(set(context), 0, "the other thread has ended");
+    Ok(())
+}
+
 /// SMs and compute capability of chips (NVIDIA's white papers of each architecture and data sheets
 /// of each card; "CUDA GPUs" for the capability), and the SMs of each half: the largest multiple
 /// that the driver API documents for the capability.

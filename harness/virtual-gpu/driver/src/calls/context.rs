@@ -95,11 +95,12 @@ pub fn set_primary_flags(flags: c_uint) -> Result<(), Code> {
     Ok(())
 }
 
-/// Refuses a handle that is no context.
-pub fn check(context: Handle) -> Result<(), Code> {
+/// Refuses a handle that is no context. Whether the context is for one thread at a time, as green
+/// ones are (CUDA driver API, `cuGreenCtxCreate`).
+pub fn for_one_thread(context: Handle) -> Result<bool, Code> {
     let tables = process()?.ready()?;
-    let known = tables.contexts.get(context).map(|_| ());
-    known.map_err(invalid_context)
+    tables.contexts.get(context).map_err(invalid_context)?;
+    Ok(tables.greens.values().any(|green| green.context == context as usize))
 }
 
 /// A limit of the current context (`CUlimit`, cuda.h).
