@@ -15,6 +15,8 @@ use procfs::process::Process;
 use procfs::{LockType, Locks};
 use rustix::fs::{OFlags, major, minor};
 
+use super::private_folder::is_same;
+
 /// First argument of a guard process, which holds the lock for a short time after its run died.
 pub const GUARD_ARG: &str = "__guard";
 /// Errors with which a folder refuses a new file.
@@ -140,13 +142,6 @@ fn checked(file: File) -> std::io::Result<File> {
     Err(Error::other(format!(
         "it is no regular file with one name (its owner is user {owner}); remove it"
     )))
-}
-
-/// Whether the path still names this file.
-fn is_same(file: &File, path: &Path) -> bool {
-    let id = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
-    let (held, named) = (file.metadata().map(id), path.symlink_metadata().map(id));
-    held.is_ok_and(|held| named.is_ok_and(|named| held == named))
 }
 
 /// The process that locked a file, if it is of a namespace that this process sees.

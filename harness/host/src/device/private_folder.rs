@@ -109,10 +109,10 @@ fn open(path: &Path) -> std::io::Result<File> {
     Err(std::io::Error::other("it belongs to another user"))
 }
 
-/// Whether the path still names this folder.
-fn is_same(folder: &File, path: &Path) -> bool {
+/// Whether the path still names this file or folder.
+pub(super) fn is_same(held: &File, path: &Path) -> bool {
     let id = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
-    let (held, named) = (folder.metadata().map(id), path.metadata().map(id));
+    let (held, named) = (held.metadata().map(id), path.symlink_metadata().map(id));
     held.is_ok_and(|held| named.is_ok_and(|named| held == named))
 }
 

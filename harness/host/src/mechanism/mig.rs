@@ -238,31 +238,22 @@ mod tests {
     use gpubench_record::Condition;
 
     use super::{Mig, assigned, instance_env};
-    use crate::device::mig::{ComputeInstance, Instance, InstanceProfile, Placement};
+    use crate::device::mig::{ComputeInstance, Instance, Placement};
+    use crate::mechanism::tests::profile_of;
     use crate::mechanism::{
         HostFacts, Mechanism, MechanismContext, Observation, TenantObservation,
     };
 
     /// Two sizes of an H100.
     fn facts() -> HostFacts {
-        let profile =
-            |id, name: &str, slices, max, sm_count, starts: &[u32], size| InstanceProfile {
-                id,
-                name: name.to_owned(),
-                slices,
-                max,
-                sm_count,
-                memory_mib: 10_000 * u64::from(size),
-                placements: starts.iter().map(|&start| Placement { start, size }).collect(),
-            };
         HostFacts {
             mig: Some(false),
             allow_reconfigure: true,
             may_change_settings: true,
             mig_profiles: vec![
-                profile(19, "1g.10gb", 1, 7, 16, &[0, 1, 2, 3, 4, 5, 6], 1),
-                profile(9, "3g.40gb", 3, 2, 60, &[0, 4], 4),
-                profile(0, "7g.80gb", 7, 1, 132, &[0], 8),
+                profile_of(19, "1g.10gb", 1, 16, &[0, 1, 2, 3, 4, 5, 6], 1),
+                profile_of(9, "3g.40gb", 3, 60, &[0, 4], 4),
+                profile_of(0, "7g.80gb", 7, 132, &[0], 8),
             ],
             ..HostFacts::default()
         }

@@ -189,25 +189,36 @@ fn grant(o: &mut Observation) {
     o.tenants[1].over_limit = Some(OverLimit { bytes: 1 << 30, refused_with: None });
 }
 
-/// A host on which every mechanism runs.
-fn facts() -> HostFacts {
-    let instance = |id, name: &str, slices, sm_count, starts: &[u32], size| InstanceProfile {
+/// A profile of an H100.
+pub(super) fn profile_of(
+    id: u32,
+    name: &str,
+    slices: u32,
+    sm_count: u32,
+    starts: &[u32],
+    size: u32,
+) -> InstanceProfile {
+    InstanceProfile {
         id,
         name: name.to_owned(),
         slices,
-        max: starts.len().try_into().unwrap_or(1),
+        max: starts.len() as u32,
         sm_count,
         memory_mib: 10_000 * u64::from(size),
         placements: starts.iter().map(|&start| Placement { start, size }).collect(),
-    };
+    }
+}
+
+/// A host on which every mechanism runs.
+fn facts() -> HostFacts {
     HostFacts {
         memory_mib: 80_000,
         mig: Some(false),
         allow_reconfigure: true,
         may_change_settings: true,
         mig_profiles: vec![
-            instance(9, "3g.40gb", 3, 60, &[0, 4], 4),
-            instance(0, "7g.80gb", 7, SMS, &[0], 8),
+            profile_of(9, "3g.40gb", 3, 60, &[0, 4], 4),
+            profile_of(0, "7g.80gb", 7, SMS, &[0], 8),
         ],
         hami: Some(HamiLibrary { path: LIBRARY.into(), hash: "00".to_owned(), problem: None }),
         ..HostFacts::default()

@@ -62,16 +62,23 @@ impl FakeHost {
         }
     }
 
-    fn change(
+    fn change(&self, edit: impl FnOnce(&mut State)) -> Result<(), ControlError> {
+        self.try_change(|state| {
+            edit(state);
+            Ok(())
+        })
+    }
+
+    fn try_change<T>(
         &self,
-        edit: impl FnOnce(&mut State) -> Result<(), ControlError>,
-    ) -> Result<(), ControlError> {
+        edit: impl FnOnce(&mut State) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
         self.step();
         let mut state = self.state();
-        edit(&mut state)?;
+        let made = edit(&mut state)?;
         self.put(&state);
         self.step();
-        Ok(())
+        Ok(made)
     }
 }
 
@@ -81,10 +88,7 @@ impl Control for FakeHost {
     }
 
     fn set_compute_mode(&self, name: &str) -> Result<(), ControlError> {
-        self.change(|state| {
-            state.compute_mode = name.to_owned();
-            Ok(())
-        })
+        self.change(|state| state.compute_mode = name.to_owned())
     }
 
     fn timeslice(&self) -> Result<String, ControlError> {
@@ -92,10 +96,7 @@ impl Control for FakeHost {
     }
 
     fn set_timeslice(&self, name: &str) -> Result<(), ControlError> {
-        self.change(|state| {
-            state.slice = name.to_owned();
-            Ok(())
-        })
+        self.change(|state| state.slice = name.to_owned())
     }
 
     fn mig_mode(&self) -> Result<Option<MigMode>, ControlError> {
@@ -105,7 +106,7 @@ impl Control for FakeHost {
     }
 
     fn set_mig(&self, on: bool) -> Result<(), ControlError> {
-        self.change(|state| {
+        self.try_change(|state| {
             if !state.instances.is_empty() {
                 return Err(ControlError::new("switching MIG mode", "in use"));
             }
@@ -135,8 +136,7 @@ impl Control for FakeHost {
         profile_id: u32,
         placement: Placement,
     ) -> Result<Instance, ControlError> {
-        let mut made = None;
-        self.change(|state| {
+        self.try_change(|state| {
             let taken = state.instances.iter().any(|known| {
                 let (a, b) = (known.placement, placement);
                 a.start < b.start + b.size && b.start < a.start + a.size
@@ -152,45 +152,28 @@ impl Control for FakeHost {
             }];
             let instance = Instance { id, profile_id, placement, compute };
             state.instances.push(instance.clone());
-            made = Some(instance);
-            Ok(())
-        })?;
-        made.ok_or_else(|| ControlError::new("making a MIG instance", "nothing made"))
+            Ok(instance)
+        })
     }
 
     fn destroy_instance(&self, id: u32) -> Result<(), ControlError> {
-        self.change(|state| {
-            state.instances.retain(|instance| instance.id != id);
-            Ok(())
-        })
+        self.change(|state| state.instances.retain(|instance| instance.id != id))
     }
 
     fn start_mps(&self, daemon: &DaemonConfig) -> Result<(), ControlError> {
-        self.change(|state| {
-            state.daemons.push(daemon.pipes.clone());
-            Ok(())
-        })
+        self.change(|state| state.daemons.push(daemon.pipes.clone()))
     }
 
     fn end_mps(&self, daemon: &DaemonConfig) -> Result<(), ControlError> {
-        self.change(|state| {
-            state.daemons.retain(|known| *known != daemon.pipes);
-            Ok(())
-        })
+        self.change(|state| state.daemons.retain(|known| *known != daemon.pipes))
     }
 
     fn make_group(&self, path: &Path) -> Result<(), ControlError> {
-        self.change(|state| {
-            state.groups.push((path.to_path_buf(), None));
-            Ok(())
-        })
+        self.change(|state| state.groups.push((path.to_path_buf(), None)))
     }
 
     fn remove_group(&self, path: &Path) -> Result<(), ControlError> {
-        self.change(|state| {
-            state.groups.retain(|(known, _)| known != path);
-            Ok(())
-        })
+        self.change(|state| state.groups.retain(|(known, _)| known != path))
     }
 
     fn limit_group(&self, group: &Path, hard_mib: Option<u64>) -> Result<(), ControlError> {
@@ -199,21 +182,14 @@ impl Control for FakeHost {
             if let Some(found) = groups.find(|(known, _)| known == group) {
                 found.1 = hard_mib;
             }
-            Ok(())
         })
     }
 
     fn make_folder(&self, path: &Path) -> Result<(), ControlError> {
-        self.change(|state| {
-            state.folders.push(path.to_path_buf());
-            Ok(())
-        })
+        self.change(|state| state.folders.push(path.to_path_buf()))
     }
 
     fn remove_folder(&self, path: &Path) -> Result<(), ControlError> {
-        self.change(|state| {
-            state.folders.retain(|known| known != path);
-            Ok(())
-        })
+        self.change(|state| state.folders.retain(|known| known != path))
     }
 }

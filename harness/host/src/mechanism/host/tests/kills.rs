@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use super::unclean;
+use super::{initial, unclean};
 use crate::device::mig::Placement;
 use crate::mechanism::host::fake::{FakeHost, State};
 use crate::mechanism::host::{Change, DaemonConfig, Found, Guard, JournalLocation};
@@ -15,8 +15,12 @@ const GPU: &str = "GPU-kill-test";
 const FOLDER: &str = "GPUBENCH_KILL_TEST_FOLDER";
 const STEPS: &str = "GPUBENCH_KILL_TEST_STEPS";
 
-fn initial() -> State {
-    State { compute_mode: "DEFAULT".to_owned(), slice: "default".to_owned(), ..State::default() }
+/// A host in its initial state, in a folder of its own.
+fn fresh() -> (tempfile::TempDir, Arc<FakeHost>) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let host = Arc::new(FakeHost::new(&dir.path().join("host.json"), None));
+    host.put(&initial());
+    (dir, host)
 }
 
 /// One change of each kind, in an order in which a mechanism could make them.
@@ -100,9 +104,7 @@ fn clean_up_with(host: &FakeHost, folder: &Path) {
 fn restores_the_host_after_a_kill_at_any_step() {
     let mut completed_at = None;
     for steps in 0..64 {
-        let dir = tempfile::tempdir().expect("a folder");
-        let host = FakeHost::new(&dir.path().join("host.json"), None);
-        host.put(&initial());
+        let (dir, host) = fresh();
         let completed = run_victim(dir.path(), steps);
         let left = unclean(&dir.path().join("state"), GPU).expect("readable");
         if completed {
@@ -124,9 +126,7 @@ fn restores_the_host_after_a_kill_at_any_step() {
 
 #[test]
 fn restores_the_host_after_a_panic() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let host = Arc::new(FakeHost::new(&dir.path().join("host.json"), None));
-    host.put(&initial());
+    let (dir, host) = fresh();
     let (guarded, location) = (Arc::clone(&host), journals(dir.path()));
     let thread = std::thread::spawn(move || {
         let mut guard = Guard::new(guarded, location);
@@ -143,9 +143,7 @@ fn restores_the_host_after_a_panic() {
 
 #[test]
 fn reports_and_keeps_a_setting_that_another_process_changed() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let host = Arc::new(FakeHost::new(&dir.path().join("host.json"), None));
-    host.put(&initial());
+    let (dir, host) = fresh();
     let mut guard = Guard::new(host.clone(), journals(dir.path()));
     guard.make(changes().remove(0)).expect("made");
     host.put(&State { compute_mode: "PROHIBITED".to_owned(), ..initial() });
@@ -178,9 +176,7 @@ fn ignores_an_incomplete_last_line() {
 
 #[test]
 fn ignores_the_journal_of_a_live_run() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let host = Arc::new(FakeHost::new(&dir.path().join("host.json"), None));
-    host.put(&initial());
+    let (dir, host) = fresh();
     let mut guard = Guard::new(host, journals(dir.path()));
     guard.make(changes().remove(5)).expect("made");
     let state = dir.path().join("state");
