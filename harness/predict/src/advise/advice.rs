@@ -213,15 +213,10 @@ pub fn second(answers: &Answers, second: SecondAnswers, leaf: Leaf) -> Vec<Secon
 
 fn kind(answers: &Answers, second: SecondAnswers) -> Option<(&'static str, Vec<Kind>)> {
     match (second.kind, answers.value(3)) {
-        (Some(kind), _) => Some((
-            match kind {
-                Kind::Training => "training",
-                Kind::RealTime => "real-time",
-                Kind::Batch => "batch",
-                Kind::Notebooks => "notebooks",
-            },
-            vec![kind],
-        )),
+        (Some(kind), _) => {
+            let named = Kind::NAMES.iter().find(|(_, known)| *known == kind)?;
+            Some((named.0, vec![kind]))
+        }
         (None, Some("latency")) => Some(("real-time", vec![Kind::RealTime])),
         // The first tree does not distinguish training from batch work.
         (None, Some(_)) => Some(("training or batch", vec![Kind::Training, Kind::Batch])),

@@ -64,7 +64,6 @@ pub fn calibrate(record: &RunRecord, choices: &Choices) -> Result<Calibrated, Pr
     }
     let victim = victim(record, choices)?;
     let rows = shared(record, &victim);
-    let solo = solo(record, &victim);
     let native = native(record, &victim).ok_or_else(|| PredictError::Missing {
         what: format!("the native service time of {victim}"),
         remedy: "the record needs a measured native cell or a calibration entry of it".to_owned(),
@@ -73,7 +72,7 @@ pub fn calibrate(record: &RunRecord, choices: &Choices) -> Result<Calibrated, Pr
         rows.iter().map(|row| compare::compare(record, &victim, native, row, choices)).collect();
     Ok(Calibrated {
         device: format!("{} ({:?})", record.device.name, record.device.kind).to_lowercase(),
-        parameters: parameters(native.service_ms, &solo, &comparisons),
+        parameters: parameters(record, &victim, native.service_ms, &comparisons),
         victim,
         comparisons,
     })
@@ -146,14 +145,6 @@ struct Native {
     pub service_ms: f64,
     /// Busy time of the GPU; the rest is host time. Equal to `service_ms` if unknown.
     pub gpu_ms: f64,
-}
-
-/// One victim alone under one mechanism.
-#[derive(Debug, Clone, PartialEq)]
-struct Solo {
-    pub mechanism: String,
-    pub variant: String,
-    pub closed_ms: Vec<f64>,
 }
 
 /// Victims with a cell beside a full aggressor, in the order of the record.
@@ -230,26 +221,6 @@ fn add(row: &mut Shared, cell: &CellResult) {
     row.without_latency += u32::from(of.open_latency_p50_ns.is_none());
 }
 
-/// The victim alone under each mechanism.
-fn solo(record: &RunRecord, victim: &str) -> Vec<Solo> {
-    let is_solo = |cell: &&CellResult| {
-        cell.outcome.is_measured()
-            && matches!(cell.cell.condition, Condition::S | Condition::SAgain)
-            && cell.cell.victim == victim
-    };
-    let mut rows: Vec<Solo> = Vec::new();
-    for cell in record.cells.iter().filter(is_solo) {
-        let known = rows.iter().position(|row| row.variant == cell.cell.variant);
-        let index = known.unwrap_or_else(|| {
-            let (mechanism, variant) = (cell.cell.mechanism.clone(), cell.cell.variant.clone());
-            rows.push(Solo { mechanism, variant, closed_ms: Vec::new() });
-            rows.len() - 1
-        });
-        rows[index].closed_ms.extend(ms_of(std::iter::once(cell), CLOSED_SERVICE_P50_NS));
-    }
-    rows
-}
-
 fn is_shared(cell: &CellResult) -> bool {
     cell.outcome.is_measured()
         && cell.cell.condition == Condition::C
@@ -291,7 +262,12 @@ pub struct Parameters {
 }
 
 /// The parameters from a victim with a known native service time.
-fn parameters(native_ms: f64, solo: &[Solo], comparisons: &[Comparison]) -> Parameters {
+fn parameters(
+    record: &RunRecord,
+    victim: &str,
+    native_ms: f64,
+    comparisons: &[Comparison],
+) -> Parameters {
     let of = |mechanism: &str, figure: fn(&Comparison) -> Option<f64>| {
         let rows = comparisons.iter().filter(|row| row.mechanism == mechanism);
         let values: Vec<f64> = rows.filter_map(figure).collect();
@@ -299,9 +275,18 @@ fn parameters(native_ms: f64, solo: &[Solo], comparisons: &[Comparison]) -> Para
         let aggressors = values.len();
         Some(Basis { value, from: format!("{mechanism}, median over {aggressors} aggressors") })
     };
-    let slice = solo.iter().find(|row| row.mechanism == "mig").and_then(|row| {
-        let alone_ms = median(&row.closed_ms)?;
-        let from = format!("{}: {native_ms:.3} ms natively, {alone_ms:.3} ms there", row.variant);
+    let is_alone = |cell: &&CellResult| {
+        cell.outcome.is_measured()
+            && matches!(cell.cell.condition, Condition::S | Condition::SAgain)
+            && cell.cell.victim == victim
+            && cell.cell.mechanism == "mig"
+    };
+    let slice = record.cells.iter().find(is_alone).and_then(|first| {
+        let variant = &first.cell.variant;
+        let cells = record.cells.iter().filter(is_alone);
+        let cells = cells.filter(|cell| cell.cell.variant == *variant);
+        let alone_ms = median(&ms_of(cells, CLOSED_SERVICE_P50_NS))?;
+        let from = format!("{variant}: {native_ms:.3} ms natively, {alone_ms:.3} ms there");
         Some(Basis { value: native_ms / alone_ms, from })
     });
     Parameters {

@@ -1,5 +1,7 @@
 //! The packing bound: n <= min(memory / m, compute / c), and u <= min(1, n u1).
 
+use std::cmp::Ordering;
+
 use gpubench_record::sample::MISSING;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,17 @@ pub enum Binding {
     Compute,
     /// Both, at the same number of tenants.
     Both,
+}
+
+impl Binding {
+    /// The limiting resource, by how the room in memory compares with that in compute.
+    fn of(memory_to_compute: Ordering) -> Self {
+        match memory_to_compute {
+            Ordering::Less => Self::Memory,
+            Ordering::Equal => Self::Both,
+            Ordering::Greater => Self::Compute,
+        }
+    }
 }
 
 /// Number of equal tenants on one GPU.
@@ -37,11 +50,7 @@ pub fn bound(gpu_memory_gb: f64, memory_gb: f64, compute: f64, utilisation: f64)
     let by_memory = whole(gpu_memory_gb / memory_gb);
     let by_compute = whole(1.0 / compute);
     let tenants = by_memory.min(by_compute);
-    let binding = match by_memory.cmp(&by_compute) {
-        std::cmp::Ordering::Less => Binding::Memory,
-        std::cmp::Ordering::Equal => Binding::Both,
-        std::cmp::Ordering::Greater => Binding::Compute,
-    };
+    let binding = Binding::of(by_memory.cmp(&by_compute));
     let utilisation = (tenants as f64 * utilisation).min(1.0);
     Bound { by_memory, by_compute, tenants, binding, utilisation }
 }
@@ -101,11 +110,8 @@ pub fn fill(tenants: &[Shares]) -> Fill {
             None => gpus.push(tenant),
         }
     }
-    let binding = match memory.total_cmp(&compute) {
-        std::cmp::Ordering::Greater => Binding::Memory,
-        std::cmp::Ordering::Equal => Binding::Both,
-        std::cmp::Ordering::Less => Binding::Compute,
-    };
+    // The larger demand leaves less room.
+    let binding = Binding::of(compute.total_cmp(&memory));
     Fill { memory, compute, binding, gpus_by_first_fit: gpus.len() as u64, unplaceable }
 }
 

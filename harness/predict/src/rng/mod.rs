@@ -5,7 +5,7 @@ mod ziggurat_tables;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 use serde::{Deserialize, Serialize};
-use ziggurat_tables::{ACCEPT_BELOW, HEIGHT_BITS, RIGHT_EDGE_BITS, WIDTH_BITS};
+use ziggurat_tables::{RIGHT_EDGE, TABLES};
 
 /// Which generator draws the arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -187,8 +187,8 @@ fn standard_exponential<S: Stream>(stream: &mut S) -> f64 {
         let word = stream.next_bits() >> 3;
         let layer = (word & 0xFF) as usize;
         let position = word >> 8;
-        let x = position as f64 * f64::from_bits(WIDTH_BITS[layer]);
-        if position < ACCEPT_BELOW[layer] {
+        let x = position as f64 * TABLES.width[layer];
+        if position < TABLES.accept_below[layer] {
             return x;
         }
         if let Some(x) = unlikely(stream, layer, x) {
@@ -201,10 +201,10 @@ fn standard_exponential<S: Stream>(stream: &mut S) -> f64 {
 fn unlikely<S: Stream>(stream: &mut S, layer: usize, x: f64) -> Option<f64> {
     if layer == 0 {
         // log1p(-u) of u in [0, 1) is finite; log(u) would not be at zero.
-        return Some(f64::from_bits(RIGHT_EDGE_BITS) - (-stream.uniform()).ln_1p());
+        return Some(RIGHT_EDGE - (-stream.uniform()).ln_1p());
     }
-    let low = f64::from_bits(HEIGHT_BITS[layer]);
-    let high = f64::from_bits(HEIGHT_BITS[layer - 1]);
+    let low = TABLES.height[layer];
+    let high = TABLES.height[layer - 1];
     ((high - low) * stream.uniform() + low < (-x).exp()).then_some(x)
 }
 

@@ -7,7 +7,6 @@ use super::chart::chart;
 use super::reference::{Interval, ReplicatedMode};
 use super::report::{HostileMode, Replicated, Report};
 use super::scenario::Scenario;
-use super::summary::State;
 use super::sweep::Sweep;
 
 /// The report for people, below the blocks that say where its parameters are from.
@@ -42,10 +41,6 @@ fn load(scenario: &Scenario) -> String {
 
 fn modes(report: &Report) -> Table {
     let rows = report.modes.iter().map(|mode| {
-        let growth = match mode.state {
-            State::Stable => None,
-            State::Overloaded { growth_per_s, .. } => Some(growth_per_s),
-        };
         [
             mode.mode.name().into(),
             report.offered.to_string().into(),
@@ -54,7 +49,7 @@ fn modes(report: &Report) -> Table {
             figure(mode.p50_ms),
             figure(mode.p99_ms),
             figure(Some(mode.load)),
-            state(growth, false),
+            state(mode.state.growth_per_s(), false),
         ]
     });
     let header = ["mode", "offered", "served", "served %", "p50 ms", "p99 ms", "load", "state"];
@@ -145,10 +140,7 @@ pub fn csv(report: &Report) -> String {
 fn modes_in_full(report: &Report) -> Table {
     let header = "mode,offered,served,served_percent,p50_ms,p99_ms,mean_ms,load,state,growth_per_s";
     let rows = report.modes.iter().map(|mode| {
-        let (state, growth) = match mode.state {
-            State::Stable => ("stable", None),
-            State::Overloaded { growth_per_s, .. } => ("overloaded", Some(growth_per_s)),
-        };
+        let growth = mode.state.growth_per_s();
         [
             mode.mode.name().to_owned(),
             report.offered.to_string(),
@@ -158,7 +150,7 @@ fn modes_in_full(report: &Report) -> Table {
             in_full(mode.p99_ms),
             in_full(mode.mean_ms),
             mode.load.to_string(),
-            state.to_owned(),
+            if growth.is_none() { "stable" } else { "overloaded" }.to_owned(),
             in_full(growth),
         ]
     });

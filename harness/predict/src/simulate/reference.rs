@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::arrivals::Arrivals;
 use super::event;
 use super::scenario::Scenario;
-use super::summary::{Mode, ModeSummary, Prediction, State, predict_seed};
+use super::summary::{Mode, ModeSummary, Prediction, predict_seed};
 use crate::error::PredictError;
 use crate::parallel;
 
@@ -194,7 +194,7 @@ pub fn summarize(
 }
 
 fn summarize_mode(rows: &[&ModeSummary], confidence: Confidence) -> ReplicatedMode {
-    let growths: Vec<f64> = rows.iter().filter_map(|row| growth_per_s(row.state)).collect();
+    let growths: Vec<f64> = rows.iter().filter_map(|row| row.state.growth_per_s()).collect();
     // No latency is below 0 and no more than all requests are served: an interval without the
     // impossible values covers as often.
     let interval = |figure: fn(&ModeSummary) -> Option<f64>, most: f64| {
@@ -222,16 +222,10 @@ fn summarize_mode(rows: &[&ModeSummary], confidence: Confidence) -> ReplicatedMo
     }
 }
 
-fn growth_per_s(state: State) -> Option<f64> {
-    match state {
-        State::Stable => None,
-        State::Overloaded { growth_per_s, .. } => Some(growth_per_s),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::summary::State;
 
     #[test]
     fn an_interval_holds_no_impossible_value() {

@@ -53,6 +53,16 @@ pub enum State {
     },
 }
 
+impl State {
+    /// Growth of the queues in overload, in requests per second.
+    pub fn growth_per_s(self) -> Option<f64> {
+        match self {
+            Self::Stable => None,
+            Self::Overloaded { growth_per_s, .. } => Some(growth_per_s),
+        }
+    }
+}
+
 /// One queue: its arrival rate and service time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Queue {
@@ -70,7 +80,7 @@ impl Queue {
 }
 
 /// The load of the busiest queue, and the state of all queues.
-pub fn judge(queues: &[Queue]) -> (f64, State) {
+fn judge(queues: &[Queue]) -> (f64, State) {
     let load = queues.iter().map(|queue| queue.load()).fold(0.0, f64::max);
     if load < 1.0 {
         return (load, State::Stable);
@@ -100,6 +110,30 @@ pub struct ModeSummary {
     /// Whether the queues stay bounded.
     #[serde(flatten)]
     pub state: State,
+}
+
+impl ModeSummary {
+    /// The figures of a mode with these requests offered and served. Reorders the latencies.
+    pub(super) fn of(
+        mode: Mode,
+        [offered, served]: [u64; 2],
+        latencies_s: &mut [f64],
+        queues: &[Queue],
+    ) -> Self {
+        let (load, state) = judge(queues);
+        let found = percentiles(latencies_s, [50.0, 99.0]);
+        let mean_s = mean(latencies_s).filter(|_| state == State::Stable);
+        Self {
+            mode,
+            served,
+            served_percent: (offered > 0).then(|| 100.0 * served as f64 / offered as f64),
+            p50_ms: found.map(|[p50_s, _]| p50_s * 1000.0),
+            p99_ms: found.map(|[_, p99_s]| p99_s * 1000.0),
+            mean_ms: mean_s.map(|mean_s| mean_s * 1000.0),
+            load,
+            state,
+        }
+    }
 }
 
 /// Figures of a scenario in each mode. A prediction, not a measurement.
@@ -185,21 +219,8 @@ impl Collected {
     }
 
     fn summary(&mut self, scenario: &Scenario, offered: u64) -> ModeSummary {
-        let (load, state) = judge(&self.queues(scenario));
+        let queues = self.queues(scenario);
         let served = self.latencies_s.len() as u64;
-        let found = percentiles(&mut self.latencies_s, [50.0, 99.0]);
-        ModeSummary {
-            mode: self.mode,
-            served,
-            served_percent: (offered > 0).then(|| 100.0 * served as f64 / offered as f64),
-            p50_ms: found.map(|[p50_s, _]| p50_s * 1000.0),
-            p99_ms: found.map(|[_, p99_s]| p99_s * 1000.0),
-            mean_ms: match state {
-                State::Stable => mean(&self.latencies_s).map(|mean_s| mean_s * 1000.0),
-                State::Overloaded { .. } => None,
-            },
-            load,
-            state,
-        }
+        ModeSummary::of(self.mode, [offered, served], &mut self.latencies_s, &queues)
     }
 }

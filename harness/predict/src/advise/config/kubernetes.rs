@@ -1,6 +1,6 @@
 //! Configuration files for a cluster: time-slicing, dynamic resource allocation, MIG layouts.
 
-use super::{ConfigFile, ConfigOptions};
+use super::{ConfigFile, ConfigOptions, file};
 use crate::error::PredictError;
 use crate::mig::{Profile, Table, place};
 
@@ -18,30 +18,27 @@ pub(super) fn plugin_time_slicing(tenants: u32) -> String {
 
 /// The ConfigMap with the file of the GPU Operator's device plugin.
 pub(super) fn operator_config_map(plugin: &str) -> ConfigFile {
-    ConfigFile {
-        name: "device-plugin-config.yaml",
-        purpose: "the device plugin's configuration: kubectl apply -f device-plugin-config.yaml"
-            .to_owned(),
-        text: format!(
+    file(
+        "device-plugin-config.yaml",
+        "the device plugin's configuration: kubectl apply -f device-plugin-config.yaml",
+        format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: device-plugin-config\n  \
              namespace: gpu-operator\ndata:\n  any: |-\n{}",
             indented(plugin, 4)
         ),
-    }
+    )
 }
 
 /// The patch of the ClusterPolicy that selects the ConfigMap.
 pub(super) fn operator_patch() -> ConfigFile {
-    ConfigFile {
-        name: "cluster-policy-patch.yaml",
-        purpose: "selects it in the GPU Operator: kubectl patch \
-                  clusterpolicies.nvidia.com/cluster-policy --type merge --patch-file \
-                  cluster-policy-patch.yaml"
-            .to_owned(),
-        text: "spec:\n  devicePlugin:\n    config:\n      name: device-plugin-config\n      \
-               default: any\n"
-            .to_owned(),
-    }
+    file(
+        "cluster-policy-patch.yaml",
+        "selects it in the GPU Operator: kubectl patch \
+         clusterpolicies.nvidia.com/cluster-policy --type merge --patch-file \
+         cluster-policy-patch.yaml",
+        "spec:\n  devicePlugin:\n    config:\n      name: device-plugin-config\n      \
+         default: any\n",
+    )
 }
 
 /// Time-slicing if the platform team manages the driver.
@@ -60,33 +57,30 @@ pub(super) fn direct_time_slicing(options: &ConfigOptions) -> Vec<ConfigFile> {
     let values =
         format!("config:\n  default: shared\n  map:\n    shared: |-\n{}", indented(&plugin, 6));
     vec![
-        ConfigFile {
-            name: "device-plugin-values.yaml",
-            purpose: "the device plugin only: helm upgrade --install nvdp \
-                      nvdp/nvidia-device-plugin --values device-plugin-values.yaml"
-                .to_owned(),
-            text: values,
-        },
-        ConfigFile {
-            name: "gpu-operator-values.yaml",
-            purpose: "only if the GPU Operator runs beside a driver of the cloud provider: \
-                      helm upgrade --install gpu-operator nvidia/gpu-operator --values \
-                      gpu-operator-values.yaml"
-                .to_owned(),
-            text: "driver:\n  enabled: false\ntoolkit:\n  enabled: false\n".to_owned(),
-        },
+        file(
+            "device-plugin-values.yaml",
+            "the device plugin only: helm upgrade --install nvdp \
+             nvdp/nvidia-device-plugin --values device-plugin-values.yaml",
+            values,
+        ),
+        file(
+            "gpu-operator-values.yaml",
+            "only if the GPU Operator runs beside a driver of the cloud provider: \
+             helm upgrade --install gpu-operator nvidia/gpu-operator --values \
+             gpu-operator-values.yaml",
+            "driver:\n  enabled: false\ntoolkit:\n  enabled: false\n",
+        ),
         tenant(options),
         shared(options, &Sharing::TimeSlicing),
     ]
 }
 
 fn tenant(options: &ConfigOptions) -> ConfigFile {
-    ConfigFile {
-        name: "pod.yaml",
-        purpose: "a tenant with one of the time-sliced replicas: kubectl apply -f pod.yaml"
-            .to_owned(),
-        text: super::pod(options, "nvidia.com/gpu", ""),
-    }
+    file(
+        "pod.yaml",
+        "a tenant with one of the time-sliced replicas: kubectl apply -f pod.yaml",
+        super::pod(options, "nvidia.com/gpu", ""),
+    )
 }
 
 /// The text with each line indented.
@@ -146,13 +140,12 @@ pub(super) fn of_its_own(options: &ConfigOptions, mig_profile: Option<&str>) -> 
          namespace: {namespace}\nspec:\n  spec:\n    devices:\n      requests:\n        - name: \
          gpu\n          exactly:\n{request}"
     );
-    ConfigFile {
-        name: "dra.yaml",
-        purpose: "with NVIDIA's DRA driver in place of the device plugin (Kubernetes 1.34 or \
-                  newer): kubectl apply -f dra.yaml"
-            .to_owned(),
-        text: claim + &pod(options, "resourceClaimTemplateName"),
-    }
+    file(
+        "dra.yaml",
+        "with NVIDIA's DRA driver in place of the device plugin (Kubernetes 1.34 or \
+         newer): kubectl apply -f dra.yaml",
+        claim + &pod(options, "resourceClaimTemplateName"),
+    )
 }
 
 /// One GPU that all tenants share.
@@ -167,15 +160,15 @@ pub(super) fn shared(options: &ConfigOptions, sharing: &Sharing) -> ConfigFile {
          parameters:\n            apiVersion: resource.nvidia.com/v1beta1\n            kind: \
          GpuConfig\n            sharing:\n{settings}"
     );
-    ConfigFile {
-        name: "dra.yaml",
-        purpose: format!(
+    file(
+        "dra.yaml",
+        format!(
             "with NVIDIA's DRA driver in place of the device plugin (Kubernetes 1.34 or newer, \
              feature gate {gate}=true of the driver): kubectl apply -f dra.yaml; each of the \
              {tenants} tenants names the same claim"
         ),
-        text: claim + &pod(options, "resourceClaimName"),
-    }
+        claim + &pod(options, "resourceClaimName"),
+    )
 }
 
 /// A tenant with the claim of that kind of reference.
@@ -207,40 +200,36 @@ pub(super) fn files(options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictE
     let resource = resource_name(&layout[0].name);
     let plugin = "version: v1\nflags:\n  migStrategy: mixed\n";
     Ok(vec![
-        ConfigFile {
-            name: "mig-parted.yaml",
-            purpose: "on a host: nvidia-mig-parted apply -f mig-parted.yaml -c tenants".to_owned(),
-            text: parted,
-        },
-        ConfigFile {
-            name: "mig.sh",
-            purpose: "the same with nvidia-smi only: sh mig.sh INDEX".to_owned(),
-            text: nvidia_smi(table, &layout),
-        },
-        ConfigFile {
-            name: "mig-parted-config.yaml",
-            purpose: "in a cluster: kubectl apply -f mig-parted-config.yaml, then label the node \
-                      nvidia.com/mig.config=tenants"
-                .to_owned(),
-            text: map,
-        },
+        file(
+            "mig-parted.yaml",
+            "on a host: nvidia-mig-parted apply -f mig-parted.yaml -c tenants",
+            parted,
+        ),
+        file(
+            "mig.sh",
+            "the same with nvidia-smi only: sh mig.sh INDEX",
+            nvidia_smi(table, &layout),
+        ),
+        file(
+            "mig-parted-config.yaml",
+            "in a cluster: kubectl apply -f mig-parted-config.yaml, then label the node \
+             nvidia.com/mig.config=tenants",
+            map,
+        ),
         operator_config_map(plugin),
         operator_patch(),
-        ConfigFile {
-            name: "gpu-operator-values.yaml",
-            purpose:
-                "for the MIG manager of the GPU Operator: helm upgrade --install gpu-operator \
-                      nvidia/gpu-operator --values gpu-operator-values.yaml"
-                    .to_owned(),
-            text: "mig:\n  strategy: mixed\nmigManager:\n  config:\n    name: \
-                   mig-parted-config\n    default: all-disabled\n"
-                .to_owned(),
-        },
-        ConfigFile {
-            name: "pod.yaml",
-            purpose: "a tenant with one instance: kubectl apply -f pod.yaml".to_owned(),
-            text: super::pod(options, &resource, ""),
-        },
+        file(
+            "gpu-operator-values.yaml",
+            "for the MIG manager of the GPU Operator: helm upgrade --install gpu-operator \
+             nvidia/gpu-operator --values gpu-operator-values.yaml",
+            "mig:\n  strategy: mixed\nmigManager:\n  config:\n    name: \
+             mig-parted-config\n    default: all-disabled\n",
+        ),
+        file(
+            "pod.yaml",
+            "a tenant with one instance: kubectl apply -f pod.yaml",
+            super::pod(options, &resource, ""),
+        ),
         of_its_own(options, Some(&layout[0].name)),
     ])
 }

@@ -25,6 +25,11 @@ pub struct ConfigFile {
     pub text: String,
 }
 
+/// A file with its purpose.
+fn file(name: &'static str, purpose: impl Into<String>, text: impl Into<String>) -> ConfigFile {
+    ConfigFile { name, purpose: purpose.into(), text: text.into() }
+}
+
 /// Parameters of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigOptions {
@@ -122,11 +127,11 @@ fn table_of(options: &ConfigOptions) -> Result<Option<&'static mig::Table>, Pred
 
 /// A pod with a whole GPU.
 fn whole_gpu_pod(options: &ConfigOptions) -> ConfigFile {
-    ConfigFile {
-        name: "pod.yaml",
-        purpose: "a tenant with a whole GPU: kubectl apply -f pod.yaml".to_owned(),
-        text: pod(options, "nvidia.com/gpu", ""),
-    }
+    file(
+        "pod.yaml",
+        "a tenant with a whole GPU: kubectl apply -f pod.yaml",
+        pod(options, "nvidia.com/gpu", ""),
+    )
 }
 
 /// Single tenancy: hard isolation without MIG.
@@ -145,21 +150,18 @@ fn single_tenancy(options: &ConfigOptions) -> Vec<ConfigFile> {
          Role\n  name: tenant\n"
     );
     vec![
-        ConfigFile {
-            name: "taint.sh",
-            purpose: "keeps pods without a toleration off the GPU node: sh taint.sh NODE"
-                .to_owned(),
-            text: "#!/bin/sh\nset -eu\nkubectl taint nodes \"$1\" \
-                   nvidia.com/gpu=exclusive:NoSchedule\n"
-                .to_owned(),
-        },
-        ConfigFile {
-            name: "access.yaml",
-            purpose: "one GPU for the tenant's namespace, which only the tenant can use: \
-                      kubectl apply -f access.yaml"
-                .to_owned(),
-            text: access,
-        },
+        file(
+            "taint.sh",
+            "keeps pods without a toleration off the GPU node: sh taint.sh NODE",
+            "#!/bin/sh\nset -eu\nkubectl taint nodes \"$1\" \
+             nvidia.com/gpu=exclusive:NoSchedule\n",
+        ),
+        file(
+            "access.yaml",
+            "one GPU for the tenant's namespace, which only the tenant can use: \
+             kubectl apply -f access.yaml",
+            access,
+        ),
         whole_gpu_pod(options),
         kubernetes::of_its_own(options, None),
     ]
@@ -173,34 +175,30 @@ fn hami_files(options: &ConfigOptions) -> Vec<ConfigFile> {
         "          nvidia.com/gpumem: {memory_mib}\n          nvidia.com/gpucores: {percent}\n"
     );
     vec![
-        ConfigFile {
-            name: "hami-values.yaml",
-            purpose:
-                "limits that hold also for a tenant alone, and one replica of the GPU for each \
-                      tenant: helm upgrade --install hami hami-charts/hami --values \
-                      hami-values.yaml"
-                    .to_owned(),
-            text: values(options),
-        },
-        ConfigFile {
-            name: "label.sh",
-            purpose: "enables HAMi's device plugin on the node: sh label.sh NODE".to_owned(),
-            text: "#!/bin/sh\nset -eu\nkubectl label nodes \"$1\" gpu=on\n".to_owned(),
-        },
-        ConfigFile {
-            name: "pod.yaml",
-            purpose: "a tenant with a memory limit in MiB and a rate limit in percent: \
-                      kubectl apply -f pod.yaml"
-                .to_owned(),
-            text: pod(options, "nvidia.com/gpu", &limits),
-        },
-        ConfigFile {
-            name: "hami-run.sh",
-            purpose: "the same limits for a program on a host: sh hami-run.sh /path/libvgpu.so \
-                      COMMAND; start one tenant after another, and no static binaries"
-                .to_owned(),
-            text: host(memory_mib, percent),
-        },
+        file(
+            "hami-values.yaml",
+            "limits that hold also for a tenant alone, and one replica of the GPU for each \
+             tenant: helm upgrade --install hami hami-charts/hami --values \
+             hami-values.yaml",
+            values(options),
+        ),
+        file(
+            "label.sh",
+            "enables HAMi's device plugin on the node: sh label.sh NODE",
+            "#!/bin/sh\nset -eu\nkubectl label nodes \"$1\" gpu=on\n",
+        ),
+        file(
+            "pod.yaml",
+            "a tenant with a memory limit in MiB and a rate limit in percent: \
+             kubectl apply -f pod.yaml",
+            pod(options, "nvidia.com/gpu", &limits),
+        ),
+        file(
+            "hami-run.sh",
+            "the same limits for a program on a host: sh hami-run.sh /path/libvgpu.so \
+             COMMAND; start one tenant after another, and no static binaries",
+            host(memory_mib, percent),
+        ),
     ]
 }
 
@@ -238,33 +236,30 @@ fn mps_files(options: &ConfigOptions) -> Vec<ConfigFile> {
          nvidia.com/gpu\n        replicas: {tenants}\n"
     );
     vec![
-        ConfigFile {
-            name: "mps-start.sh",
-            purpose: "on a host without Kubernetes: sh mps-start.sh GPU-UUID".to_owned(),
-            text: start(options),
-        },
-        ConfigFile {
-            name: "mps-tenant.sh",
-            purpose:
-                "runs a tenant in the environment of mps-start.sh, without which it has no MPS: \
-                      sh mps-tenant.sh GPU-UUID COMMAND"
-                    .to_owned(),
-            text: format!("{HEAD}shift\nexec \"$@\"\n"),
-        },
-        ConfigFile {
-            name: "mps-stop.sh",
-            purpose: "ends the daemon of mps-start.sh: sh mps-stop.sh GPU-UUID".to_owned(),
-            text: format!("{HEAD}echo quit -t 30 | nvidia-cuda-mps-control\n"),
-        },
+        file(
+            "mps-start.sh",
+            "on a host without Kubernetes: sh mps-start.sh GPU-UUID",
+            start(options),
+        ),
+        file(
+            "mps-tenant.sh",
+            "runs a tenant in the environment of mps-start.sh, without which it has no MPS: \
+             sh mps-tenant.sh GPU-UUID COMMAND",
+            format!("{HEAD}shift\nexec \"$@\"\n"),
+        ),
+        file(
+            "mps-stop.sh",
+            "ends the daemon of mps-start.sh: sh mps-stop.sh GPU-UUID",
+            format!("{HEAD}echo quit -t 30 | nvidia-cuda-mps-control\n"),
+        ),
         operator_config_map(&plugin),
         operator_patch(),
-        ConfigFile {
-            name: "pod.yaml",
-            purpose: "a tenant in the cluster; the device plugin limits its threads and memory to \
-                      1 / replicas: kubectl apply -f pod.yaml"
-                .to_owned(),
-            text: pod(options, "nvidia.com/gpu", ""),
-        },
+        file(
+            "pod.yaml",
+            "a tenant in the cluster; the device plugin limits its threads and memory to \
+             1 / replicas: kubectl apply -f pod.yaml",
+            pod(options, "nvidia.com/gpu", ""),
+        ),
         shared(options, &Sharing::Mps(options.percent())),
     ]
 }

@@ -14,9 +14,8 @@ use slicing::Width;
 
 use super::scenario::Scenario;
 use super::summary::{Mode, Prediction};
-use crate::parallel::percentiles;
 use crate::rng::FastRng;
-use crate::simulate::summary::{ModeSummary, Queue, State, judge};
+use crate::simulate::summary::{ModeSummary, Queue};
 
 pub use options::EventOptions;
 
@@ -97,25 +96,12 @@ fn summary(
 ) -> ModeSummary {
     let offered = requests.len() as u64;
     let served = ends_s.iter().filter(|end_s| **end_s < scenario.duration_s).count() as u64;
-    let (load, state) = judge(&queues(scenario, mode, requests, ends_s));
     let pairs = requests.iter().zip(ends_s);
     let settled = pairs.filter(|(request, _)| request.arrival_s >= options.warmup_s);
     let mut latencies_s: Vec<f64> =
         settled.map(|(request, end_s)| end_s - request.arrival_s).collect();
-    let found = percentiles(&mut latencies_s, [50.0, 99.0]);
-    ModeSummary {
-        mode,
-        served,
-        served_percent: (offered > 0).then(|| 100.0 * served as f64 / offered as f64),
-        p50_ms: found.map(|[p50_s, _]| p50_s * 1000.0),
-        p99_ms: found.map(|[_, p99_s]| p99_s * 1000.0),
-        mean_ms: match state {
-            State::Stable => crate::parallel::mean(&latencies_s).map(|mean_s| mean_s * 1000.0),
-            State::Overloaded { .. } => None,
-        },
-        load,
-        state,
-    }
+    let queues = queues(scenario, mode, requests, ends_s);
+    ModeSummary::of(mode, [offered, served], &mut latencies_s, &queues)
 }
 
 /// Arrival rate of each queue, and its busy time per finished request.
