@@ -297,11 +297,48 @@ impl Token {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
+pub(crate) mod tests {
+    use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use super::*;
+
+    /// A clock that stands still and passes for the wall clock. It counts its participants and has
+    /// the switches that a test gives it.
+    #[derive(Debug, Default)]
+    pub(crate) struct Still {
+        joined: AtomicI32,
+        pub(crate) switched: Mutex<Switches>,
+    }
+
+    impl Time for Still {
+        fn now_ns(&self) -> u64 {
+            0
+        }
+        fn is_wall(&self) -> bool {
+            true
+        }
+        fn switches(&self) -> Option<Switches> {
+            Some(*self.switched.lock().expect("no test panicked"))
+        }
+        fn sleep_until(&self, _t_ns: u64) -> Result<(), ClockError> {
+            Ok(())
+        }
+        fn join(&self, _me: u32) -> Result<(), ClockError> {
+            self.joined.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        }
+        fn leave(&self, _me: u32) -> Result<(), ClockError> {
+            self.joined.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        }
+        fn park(&self, _me: u32) -> Result<(), ClockError> {
+            Ok(())
+        }
+        fn unpark(&self, _whom: u32) -> Result<(), ClockError> {
+            Ok(())
+        }
+    }
 
     #[test]
     fn an_error_of_the_clock_names_the_clock_the_call_and_the_cause() {
@@ -336,32 +373,8 @@ mod tests {
 
     #[test]
     fn a_participant_leaves_however_its_scope_ends() -> Result<(), ClockError> {
-        #[derive(Debug, Default)]
-        struct Counting(std::sync::atomic::AtomicI32);
-        impl Time for Counting {
-            fn now_ns(&self) -> u64 {
-                0
-            }
-            fn sleep_until(&self, _t_ns: u64) -> Result<(), ClockError> {
-                Ok(())
-            }
-            fn join(&self, _me: u32) -> Result<(), ClockError> {
-                self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                Ok(())
-            }
-            fn leave(&self, _me: u32) -> Result<(), ClockError> {
-                self.0.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-                Ok(())
-            }
-            fn park(&self, _me: u32) -> Result<(), ClockError> {
-                Ok(())
-            }
-            fn unpark(&self, _whom: u32) -> Result<(), ClockError> {
-                Ok(())
-            }
-        }
-        let time = Counting::default();
-        let joined = || time.0.load(std::sync::atomic::Ordering::SeqCst);
+        let time = Still::default();
+        let joined = || time.joined.load(Ordering::SeqCst);
         let participation = Participation::join(&time, 3)?;
         assert_eq!(joined(), 1);
         participation.leave()?;

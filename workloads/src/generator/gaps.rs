@@ -175,49 +175,15 @@ pub(super) fn poll(
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::clock::ClockError;
+    use crate::clock::tests::Still;
 
-    /// A clock that passes for the wall clock, with these switches.
-    #[derive(Default)]
-    struct Host(Mutex<Switches>);
-
-    impl Host {
-        fn switch(&self, voluntary: i64, involuntary: i64) {
-            let mut switches = self.0.lock().expect("no test panicked");
-            switches.voluntary += voluntary;
-            switches.involuntary += involuntary;
-        }
-    }
-
-    impl Time for Host {
-        fn now_ns(&self) -> u64 {
-            0
-        }
-        fn is_wall(&self) -> bool {
-            true
-        }
-        fn switches(&self) -> Option<Switches> {
-            Some(*self.0.lock().expect("no test panicked"))
-        }
-        fn sleep_until(&self, _t_ns: u64) -> Result<(), ClockError> {
-            Ok(())
-        }
-        fn join(&self, _me: u32) -> Result<(), ClockError> {
-            Ok(())
-        }
-        fn leave(&self, _me: u32) -> Result<(), ClockError> {
-            Ok(())
-        }
-        fn park(&self, _me: u32) -> Result<(), ClockError> {
-            Ok(())
-        }
-        fn unpark(&self, _whom: u32) -> Result<(), ClockError> {
-            Ok(())
-        }
+    fn switch(host: &Still, voluntary: i64, involuntary: i64) {
+        let mut switches = host.switched.lock().expect("no test panicked");
+        switches.voluntary += voluntary;
+        switches.involuntary += involuntary;
     }
 
     /// A device whose requests end at the n-th poll.
@@ -241,7 +207,7 @@ mod tests {
         }
     }
 
-    fn counter(host: &Host, phase: Phase) -> GapCounter<'_> {
+    fn counter(host: &Still, phase: Phase) -> GapCounter<'_> {
         let device = Polled(AtomicU64::new(0));
         let mut counter = GapCounter::new(host, &device).expect("a counter");
         counter.enter(phase);
@@ -250,7 +216,7 @@ mod tests {
 
     #[test]
     fn only_long_times_between_two_iterations_count() {
-        let host = Host::default();
+        let host = Still::default();
         let mut counter = counter(&host, Phase::Closed);
         counter.tick(1_000_000);
         counter.tick(1_005_000);
@@ -277,14 +243,14 @@ mod tests {
 
     #[test]
     fn a_wait_for_the_driver_is_no_gap_and_a_lost_core_is() {
-        let host = Host::default();
+        let host = Still::default();
         let mut counter = counter(&host, Phase::Closed);
         // (voluntary and involuntary switches in 10 us, whether these are a gap)
         let cases = [(0, 0, 1), (1, 0, 0), (0, 1, 1), (2, 1, 1), (3, 0, 0)];
         counter.tick(0);
         let mut expected = 0;
         for (number, (voluntary, involuntary, gaps)) in (1..).zip(cases) {
-            host.switch(voluntary, involuntary);
+            switch(&host, voluntary, involuntary);
             counter.tick(10_000 * number);
             expected += gaps;
             assert_eq!(counter.of_issuer().closed.issuer.gaps, expected, "case {number}");
@@ -293,12 +259,12 @@ mod tests {
 
     /// Polls after a park at the given instants, for a request submitted at 0.
     fn polled_at(instants_ns: &[u64]) -> (u64, u64) {
-        let host = Host::default();
+        let host = Still::default();
         let mut counter = counter(&host, Phase::Open);
         counter.tick(0);
         counter.block();
         // The park.
-        host.switch(1, 0);
+        switch(&host, 1, 0);
         let device = Polled(AtomicU64::new(instants_ns.len() as u64));
         let next = Cell::new(0);
         let now_ns = || instants_ns[next.replace(next.get() + 1)];
@@ -322,7 +288,7 @@ mod tests {
     }
 
     fn late_in(phase: Phase, requests: &[&[u64]]) -> GapCounter<'static> {
-        let host = Box::leak(Box::new(Host::default()));
+        let host = Box::leak(Box::new(Still::default()));
         let mut counter = counter(host, phase);
         counter.tick(0);
         for instants_ns in requests {

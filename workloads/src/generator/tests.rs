@@ -24,20 +24,10 @@ fn play_with(
     script: Script,
     slots: usize,
 ) -> Result<Played, Box<dyn std::error::Error>> {
-    play_on(FakeClock::new(2, |_| 0), load, arrivals_ns, script, slots)
+    play_on(FakeClock::new(2, |_| 0), load, arrivals_ns, script, slots, &[])
 }
 
 fn play_on(
-    clock: Arc<FakeClock>,
-    load: LoadSpec,
-    arrivals_ns: Vec<u64>,
-    script: Script,
-    slots: usize,
-) -> Result<Played, Box<dyn std::error::Error>> {
-    play_answering(clock, load, arrivals_ns, script, slots, &[])
-}
-
-fn play_answering(
     clock: Arc<FakeClock>,
     load: LoadSpec,
     arrivals_ns: Vec<u64>,
@@ -83,22 +73,11 @@ fn victim(outstanding_max: u32) -> LoadSpec {
 
 /// A victim without its closed loop.
 fn open_only(outstanding_max: u32) -> LoadSpec {
-    match victim(outstanding_max) {
-        LoadSpec::Victim { open_start_ns, open_end_ns, rate_per_s, bursts, seed, .. } => {
-            LoadSpec::Victim {
-                warmup_end_ns: 0,
-                closed_end_ns: 0,
-                sparse: None,
-                open_start_ns,
-                open_end_ns,
-                rate_per_s,
-                bursts,
-                seed,
-                outstanding_max,
-            }
-        }
-        other => other,
+    let mut load = victim(outstanding_max);
+    if let LoadSpec::Victim { warmup_end_ns, closed_end_ns, .. } = &mut load {
+        (*warmup_end_ns, *closed_end_ns) = (0, 0);
     }
+    load
 }
 
 fn of(rows: &[SampleRow], phase: Phase) -> Vec<SampleRow> {
@@ -242,7 +221,7 @@ fn errors_that_answer_end_nothing_and_do_not_fill_the_log() -> Checked {
     let script = Script { refused: |_| Some(2), ..Script::PLAIN };
     let clock = || FakeClock::new(2, |_| 0);
     let arrivals = || (0..40).map(|n| n * 100_000).collect::<Vec<_>>();
-    let played = play_answering(clock(), victim(8), arrivals(), script, 8, &[2])?;
+    let played = play_on(clock(), victim(8), arrivals(), script, 8, &[2])?;
     assert_eq!(played.outcome.failure, None);
     let open = of(&played.rows, Phase::Open);
     assert_eq!(open.len(), 40, "every arrival was issued");
@@ -255,7 +234,7 @@ fn errors_that_answer_end_nothing_and_do_not_fill_the_log() -> Checked {
     assert!(closed.windows(2).all(|pair| pair[1].t_issue_ns >= pair[0].t_ret_ns + gap_ns));
     assert!(played.rows.iter().all(|row| (row.status, row.error) == (SampleStatus::Error, 2)));
     // Any other error ends the loop.
-    let played = play_answering(clock(), victim(8), arrivals(), script, 8, &[3])?;
+    let played = play_on(clock(), victim(8), arrivals(), script, 8, &[3])?;
     assert_eq!(played.outcome.failure.and_then(|failure| failure.code), Some(2));
     Ok(())
 }
@@ -345,7 +324,7 @@ fn slow_polls_count_in_their_loop_and_long_calls_do_not() -> Checked {
     // Requests of 3 ms: two in the warm-up, five in the closed loop, two in the open loop.
     let clock = FakeClock::on_wall(2, |_| 0);
     let arrivals = vec![5 * MS, 15 * MS];
-    let played = play_on(clock, victim(8), arrivals, SLOW_POLLS, 8)?;
+    let played = play_on(clock, victim(8), arrivals, SLOW_POLLS, 8, &[])?;
     let phases = [Phase::Warmup, Phase::Closed, Phase::Open];
     let counts = phases.map(|phase| of(&played.rows, phase).len());
     assert_eq!(counts, [2, 5, 2]);
@@ -363,7 +342,7 @@ fn slow_polls_count_in_their_loop_and_long_calls_do_not() -> Checked {
 #[test]
 fn an_issuer_that_oversleeps_loses_the_time_after_the_instant() -> Checked {
     let clock = FakeClock::on_wall(2, |t_ns| if t_ns == T0_NS + 32 * MS { MS / 2 } else { 0 });
-    let played = play_on(clock, open_only(8), vec![MS, 2 * MS], Script::PLAIN, 8)?;
+    let played = play_on(clock, open_only(8), vec![MS, 2 * MS], Script::PLAIN, 8, &[])?;
     let mut overslept = Gaps::default();
     overslept.add(MS / 2);
     assert_eq!(gaps_of(&played).open.issuer, overslept);
@@ -402,7 +381,7 @@ fn requests_due_while_the_issuer_oversleeps_are_late_through_the_harness() -> Ch
     let clock = FakeClock::new(2, |t_ns| if t_ns == T0_NS + 32 * MS { 3 * MS / 2 } else { 0 });
     let script = Script { submit_ns: |_| 100_000, ..Script::PLAIN };
     let arrivals = vec![MS, 2 * MS, 3 * MS, 3 * MS + 550_000, 9 * MS];
-    let played = play_on(clock, open_only(8), arrivals, script, 8)?;
+    let played = play_on(clock, open_only(8), arrivals, script, 8, &[])?;
     let late: Vec<_> = played.rows.iter().map(|row| (row.lateness_ns(), row.issuer_idle)).collect();
     assert_eq!(late, [(0, true), (1_500_000, true), (600_000, true), (150_000, false), (0, true)]);
     Ok(())

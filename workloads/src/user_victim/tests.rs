@@ -60,6 +60,11 @@ impl Read for OneByOne<'_> {
     }
 }
 
+/// A program that does this once it is ready.
+fn once_ready(rest: &str) -> String {
+    format!("eval \"exec 8>&$GPUBENCH_VICTIM_FD\"\necho '{{\"ready\":true}}' >&8\n{rest}\n")
+}
+
 fn error(answer: &FromTenant) -> &str {
     match answer {
         FromTenant::Refused { text, .. } => text,
@@ -196,12 +201,8 @@ fn a_silent_program_times_out() {
     assert!(error(&replies[0]).ends_with("it printed no line"), "{replies:?}");
     let folder = tempfile::tempdir().expect("a folder");
     let [prepare, go] = cell(&folder.path().join("log"));
-    let program = r#"
-        eval "exec 8>&$GPUBENCH_VICTIM_FD"
-        echo '{"ready":true}' >&8
-        sleep 60
-    "#;
-    let replies = answers_within(limits, program, Reports::Requests, &[OPEN, prepare, go]);
+    let program = once_ready("sleep 60");
+    let replies = answers_within(limits, &program, Reports::Requests, &[OPEN, prepare, go]);
     let what = error(&replies[2]);
     assert_eq!(what, "the program did not report {\"done\":true} within 0.2 s of until_ns");
 }
@@ -209,26 +210,13 @@ fn a_silent_program_times_out() {
 #[test]
 fn an_unread_order_times_out() {
     let folder = tempfile::tempdir().expect("a folder");
-    let [prepare, go] = cell(&folder.path().join("log"));
-    let ToTenant::Prepare { mut load, .. } = prepare.clone() else {
-        panic!("a cell is prepared");
-    };
-    // More arrivals than a socket buffers.
-    if let LoadSpec::Victim { rate_per_s, .. } = &mut load {
-        *rate_per_s = 1e6;
+    let [mut prepare, go] = cell(&folder.path().join("log"));
+    if let ToTenant::Prepare { load: LoadSpec::Victim { rate_per_s, .. }, capacity_rows, .. } =
+        &mut prepare
+    {
+        // More arrivals than a socket buffers.
+        (*rate_per_s, *capacity_rows) = (1e6, 1);
     }
-    let prepare = match prepare {
-        ToTenant::Prepare { id, log, .. } => ToTenant::Prepare {
-            id,
-            workload: None,
-            load,
-            log,
-            capacity_rows: 1,
-            cpu: None,
-            reaper_cpu: None,
-        },
-        other => other,
-    };
     let program = r#"
         eval "exec 8>&$GPUBENCH_VICTIM_FD"
         echo '{"ready":true,"arrivals":true}' >&8
@@ -250,20 +238,16 @@ fn a_program_that_reports_too_fast_is_stopped() {
         yes "{\"start_ns\":$from,\"end_ns\":$((from + 7))}" >&8
     "#;
     // It writes too much before the first order.
-    let early = r#"
-        eval "exec 8>&$GPUBENCH_VICTIM_FD"
-        echo '{"ready":true}' >&8
-        yes 'step' >&8
-    "#;
-    let endless = r#"
-        eval "exec 8>&$GPUBENCH_VICTIM_FD"
-        echo '{"ready":true}' >&8
-        yes | tr -d '\n' >&8
-    "#;
+    let early = once_ready("yes 'step' >&8");
+    let endless = once_ready(r"yes | tr -d '\n' >&8");
     let cases = [
         (requests, Reports::Requests, "more than 100000 requests a second"),
-        (early, Reports::Requests, "\"step\": it is no JSON object (accepted: {\"ready\":true}"),
-        (endless, Reports::Requests, "line 2 of the program, \"yyyyyyyyyyyyy"),
+        (
+            early.as_str(),
+            Reports::Requests,
+            "\"step\": it is no JSON object (accepted: {\"ready\":true}",
+        ),
+        (endless.as_str(), Reports::Requests, "line 2 of the program, \"yyyyyyyyyyyyy"),
         ("yes", Reports::Lines, "more than 100000 requests a second"),
     ];
     for (number, (program, reports, expected)) in cases.into_iter().enumerate() {
