@@ -230,6 +230,24 @@ impl ExpectedError {
         }
     }
 
+    /// Something that the user can correct, and how.
+    #[must_use]
+    pub fn usage(problem: impl Into<String>, remedy: Option<&str>) -> Self {
+        Self::Usage { problem: problem.into(), remedy: remedy.map(str::to_owned) }
+    }
+
+    /// A bug.
+    #[must_use]
+    pub fn internal(what: impl std::fmt::Display) -> Self {
+        Self::Internal { what: what.to_string() }
+    }
+
+    /// A record that cannot be read.
+    #[must_use]
+    pub fn unreadable_record(path: impl Into<PathBuf>, problem: impl Into<String>) -> Self {
+        Self::RecordUnreadable { path: path.into(), problem: problem.into() }
+    }
+
     /// The error of a failed write: a full disk, or anything else.
     #[must_use]
     pub fn from_write(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
@@ -358,8 +376,7 @@ pub fn read_text(what: &'static str, path: &Path, bytes_max: u64) -> Result<Stri
     })
 }
 
-/// [`read_text`] for a caller that treats a missing file in its own way.
-pub fn read_limited(path: &Path, bytes_max: u64) -> std::io::Result<String> {
+fn read_limited(path: &Path, bytes_max: u64) -> std::io::Result<String> {
     let file = std::fs::File::open(path)?;
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes)?;

@@ -66,15 +66,11 @@ impl AfterCellsFlags {
     pub fn check(&self, profile: &Profile) -> Result<(), ExpectedError> {
         let has_extras = self.probes || self.escape || self.faults.is_some();
         if has_extras && profile.user_victim.victim().is_some() {
-            return Err(ExpectedError::Usage {
-                problem:
-                    "--probes, --escape and --faults need built-in victims, and the victim is \
-                          a user program"
-                        .to_owned(),
-                remedy: Some(
-                    "leave out --probes, --escape and --faults, or --victim-cmd".to_owned(),
-                ),
-            });
+            return Err(ExpectedError::usage(
+                "--probes, --escape and --faults need built-in victims, and the victim is \
+                          a user program",
+                Some("leave out --probes, --escape and --faults, or --victim-cmd"),
+            ));
         }
         Ok(())
     }

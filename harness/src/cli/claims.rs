@@ -10,19 +10,13 @@ use gpubench_show::Page;
 use serde_json::{Value, json};
 
 use super::common::{OutputFlag, exit_codes_help, pretty_json};
-use super::comparing::{of_records, say_warnings};
+use super::comparing::{LISTING, of_records, say_warnings};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::{Repair, open_scored};
 
 /// The exit codes of this verb.
-pub const EXIT_CODES: &[ExitCode] = &[
-    ExitCode::Done,
-    ExitCode::Internal,
-    ExitCode::Usage,
-    ExitCode::TrialFailed,
-    ExitCode::OutputFailed,
-];
+pub const EXIT_CODES: &[ExitCode] = LISTING;
 
 /// Lists claims of the literature, and says which of them records support or refute
 ///

@@ -81,12 +81,11 @@ impl Wanted {
                 Self::Gpu(uuid.clone())
             }
             Some(real) => {
-                let found = find_device(Some(real)).map_err(|error| ExpectedError::Usage {
-                    problem: format!("--device {real}: {error}, and no journal names it"),
-                    remedy: Some(
-                        "accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID"
-                            .to_owned(),
-                    ),
+                let found = find_device(Some(real)).map_err(|error| {
+                    ExpectedError::usage(
+                        format!("--device {real}: {error}, and no journal names it"),
+                        Some("accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID"),
+                    )
                 })?;
                 Self::Gpu(found.uuid().to_owned())
             }

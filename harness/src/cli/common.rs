@@ -224,7 +224,7 @@ pub fn exit_codes_help(codes: &[ExitCode]) -> String {
 /// # Errors
 /// When the value has no JSON form, which is a bug.
 pub fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
-    gpubench_show::json(value).map_err(|error| ExpectedError::Internal { what: error.to_string() })
+    gpubench_show::json(value).map_err(ExpectedError::internal)
 }
 
 #[cfg(test)]

@@ -92,15 +92,12 @@ pub fn say_left_out(lines: &[String], ui: &Ui) {
 
 /// An error that is a bug.
 pub fn internal(error: impl std::fmt::Display) -> ExpectedError {
-    ExpectedError::Internal { what: error.to_string() }
+    ExpectedError::internal(error.to_string())
 }
 
 /// A usage error about a folder of nights.
 pub fn refused(folder: &Path, error: impl std::fmt::Display, remedy: &str) -> ExpectedError {
-    ExpectedError::Usage {
-        problem: format!("{}: {error}", folder.display()),
-        remedy: Some(remedy.to_owned()),
-    }
+    ExpectedError::usage(format!("{}: {error}", folder.display()), Some(remedy))
 }
 
 /// A percentage as a share.

@@ -260,8 +260,8 @@ pub(super) fn measure_spread(
         calibration.get_or_insert(out);
         found = Some(calibration::add(&record)?);
     }
-    let (spread, path) = found
-        .ok_or_else(|| ExpectedError::Internal { what: "no session was requested".to_owned() })?;
+    let (spread, path) =
+        found.ok_or_else(|| ExpectedError::internal("no session was requested"))?;
     ui.note(&format!("kept in {}", path.display()));
     Ok(spread)
 }

@@ -29,9 +29,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     match &args.output {
         None => {
             let mut text = Vec::new();
-            clap_mangen::Man::new(super::command()).render(&mut text).map_err(|error| {
-                ExpectedError::Internal { what: format!("manual page: {error}") }
-            })?;
+            clap_mangen::Man::new(super::command())
+                .render(&mut text)
+                .map_err(|error| ExpectedError::internal(format!("manual page: {error}")))?;
             ui.print_bytes(&text)?;
         }
         Some(dir) => std::fs::create_dir_all(dir)

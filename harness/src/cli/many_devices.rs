@@ -73,10 +73,10 @@ impl DevicesFlags {
         if !self.parallel {
             return Ok(());
         }
-        Err(ExpectedError::Usage {
-            problem: "--parallel needs several GPUs".to_owned(),
-            remedy: Some("accepted: --device all, or a list such as --device 0,2".to_owned()),
-        })
+        Err(ExpectedError::usage(
+            "--parallel needs several GPUs",
+            Some("accepted: --device all, or a list such as --device 0,2"),
+        ))
     }
 }
 
@@ -196,8 +196,8 @@ impl Runs<'_> {
                 }
             }
             while let Some(ended) = set.join_next().await {
-                let (at, (end, printed)) = ended.map_err(|error| ExpectedError::Internal {
-                    what: format!("waiting for a run: {error}"),
+                let (at, (end, printed)) = ended.map_err(|error| {
+                    ExpectedError::internal(format!("waiting for a run: {error}"))
                 })?;
                 ends[at] = end;
                 self.ui.print(&self.heading(at))?;
@@ -209,20 +209,17 @@ impl Runs<'_> {
 
     /// The cores of each run, and a line that names them.
     fn shares(&self, measured: &[&Target]) -> Result<Vec<child::Share>, ExpectedError> {
-        let unknown = |error| ExpectedError::Internal {
-            what: format!("the cores of this process are unknown: {error}"),
+        let unknown = |error| {
+            ExpectedError::internal(format!("the cores of this process are unknown: {error}"))
         };
         if measured.is_empty() {
             return Ok(Vec::new());
         }
         let Some(shares) = core_shares(measured.len()).map_err(unknown)? else {
-            return Err(ExpectedError::Usage {
-                problem: format!("--parallel: fewer cores than GPUs ({})", measured.len()),
-                remedy: Some(
-                    "leave --parallel out: the GPUs are then measured one after the other"
-                        .to_owned(),
-                ),
-            });
+            return Err(ExpectedError::usage(
+                format!("--parallel: fewer cores than GPUs ({})", measured.len()),
+                Some("leave --parallel out: the GPUs are then measured one after the other"),
+            ));
         };
         let lines = measured.iter().zip(&shares).map(|(target, cores)| {
             let cores: Vec<String> = cores.list().iter().map(u32::to_string).collect();
@@ -238,8 +235,7 @@ impl Runs<'_> {
 fn event_loop(
     work: impl AsyncFnOnce(watch::Receiver<bool>) -> Result<Vec<End>, ExpectedError>,
 ) -> Result<Vec<End>, ExpectedError> {
-    let internal =
-        |error: std::io::Error| ExpectedError::Internal { what: format!("event loop: {error}") };
+    let internal = |error: std::io::Error| ExpectedError::internal(format!("event loop: {error}"));
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(internal)?;
     runtime.block_on(async move {

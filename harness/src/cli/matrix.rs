@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 
 use gpubench_host::device::DeviceSelector;
 use gpubench_plan::profile::Profile;
-use gpubench_record::{Axis, Cell, ExitCode};
+use gpubench_record::{Axis, ExitCode};
 use gpubench_reports::{RenderOptions, View, format};
-use gpubench_run::{Observer, RunEnd, RunPhase};
+use gpubench_run::RunEnd;
 use gpubench_store::seal;
 use gpubench_workloads::command::SIGN_PASSWORD;
 
 use super::after_cells::AfterCellsFlags;
 use super::common::{OutFlag, ProfileFlags, exit_codes_help};
 use super::many_devices::{DevicesFlags, Part};
-use super::progress::Progress;
 use super::resume_flags;
 use super::signals::run_until_signal;
 use super::ui::Ui;
@@ -131,9 +130,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         let remedy = skip.remedy.as_deref().map_or(String::new(), |text| format!("; set {text}"));
         ui.note(&format!("{}{remedy}", skip.reason));
     }
-    let mut progress = ProgressObserver { progress: ui.progress(&plan) };
+    let mut progress = ui.progress(&plan);
     let end = run_until_signal(setup, kernel_log, &mut progress);
-    progress.progress.finish();
+    progress.finish();
     // The error of the run has priority: on a full disk the scores cannot be written either.
     let judged = match (conclude(&out), end) {
         (Ok(judged), end) => (judged, end),
@@ -198,9 +197,11 @@ fn resumed_run(
 ) -> Result<(DeviceSession, PathBuf, MatrixSetup), ExpectedError> {
     let run = resume::open(dir)?;
     resume_flags::check(args, &run)?;
-    let device = args.devices.one().map_err(|_| ExpectedError::Usage {
-        problem: "--resume goes on with the run of one GPU (accepted: one --device)".to_owned(),
-        remedy: None,
+    let device = args.devices.one().map_err(|_| {
+        ExpectedError::usage(
+            "--resume goes on with the run of one GPU (accepted: one --device)",
+            None,
+        )
     })?;
     args.devices.check_one()?;
     let device = device.or(run.device.as_ref());
@@ -229,9 +230,9 @@ fn present(
         if let Some(format) = format::find(name) {
             let options =
                 RenderOptions { look: ui.look(), ..report_options(opened, format, view, &[]) };
-            format.render(&shown(&opened.run), &options, &mut text).map_err(|error| {
-                ExpectedError::Internal { what: format!("{name} report: {error}") }
-            })?;
+            format
+                .render(&shown(&opened.run), &options, &mut text)
+                .map_err(|error| ExpectedError::internal(format!("{name} report: {error}")))?;
         }
         match to_file {
             None => ui.print_bytes(&text)?,
@@ -247,25 +248,6 @@ fn present(
         return Err(ExpectedError::Interrupted { record: out.to_path_buf() });
     }
     verdict::exit_code(&opened.run, &args.profile.mechanism, args.strict)
-}
-
-/// Shows the progress of a run.
-struct ProgressObserver {
-    progress: Progress,
-}
-
-impl Observer for ProgressObserver {
-    fn phase(&mut self, phase: &RunPhase) {
-        self.progress.phase(phase);
-    }
-
-    fn cell_begins(&mut self, cell: &Cell) {
-        self.progress.cell_begins(cell);
-    }
-
-    fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>) {
-        self.progress.cell_ends(cell, failure);
-    }
 }
 
 // `--sign-key`: reads the key before a run starts, and asks for its password.
@@ -285,20 +267,21 @@ fn password(name: &str) -> Result<String, ExpectedError> {
         Ok(password) => return Ok(password),
         Err(std::env::VarError::NotPresent) => {}
         Err(std::env::VarError::NotUnicode(_)) => {
-            return Err(usage(format!("{SIGN_PASSWORD} is not UTF-8")));
+            return Err(ExpectedError::usage(format!("{SIGN_PASSWORD} is not UTF-8"), None));
         }
     }
     // Without a terminal a question would wait for ever.
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
-        return Err(usage(format!(
-            "the secret key {name} has a password, and there is no terminal to ask for it \
+        return Err(ExpectedError::usage(
+            format!(
+                "the secret key {name} has a password, and there is no terminal to ask for it \
              (accepted: the variable {SIGN_PASSWORD}, or a key without a password)"
-        )));
+            ),
+            None,
+        ));
     }
     let asked = rpassword::prompt_password(format!("password of the secret key {name}: "));
-    asked.map_err(|error| usage(format!("the password cannot be read: {error}")))
-}
-
-fn usage(problem: String) -> ExpectedError {
-    ExpectedError::Usage { problem, remedy: None }
+    asked.map_err(|error| {
+        ExpectedError::usage(format!("the password cannot be read: {error}"), None)
+    })
 }

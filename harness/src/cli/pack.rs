@@ -189,8 +189,7 @@ impl Args {
         let Some(path) = &self.from else {
             return Ok(Vec::new());
         };
-        let unreadable =
-            |problem: String| ExpectedError::RecordUnreadable { path: path.clone(), problem };
+        let unreadable = |problem: String| ExpectedError::unreadable_record(path, problem);
         let record = Record::open(path).map_err(|error| unreadable(error.to_string()))?;
         say_damage(&record, ui);
         let mut used = Vec::new();

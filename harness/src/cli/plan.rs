@@ -70,8 +70,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     add_after_cells(&mut plan, &profile, &AfterCells::default(), is_virtual)?;
     let mut notes = notes(&plan, &profile);
     if !is_virtual {
-        notes.extend(shortage(&plan).map_err(|error| ExpectedError::Internal {
-            what: format!("the cores of this process are unknown: {error}"),
+        notes.extend(shortage(&plan).map_err(|error| {
+            ExpectedError::internal(format!("the cores of this process are unknown: {error}"))
         })?);
     }
     let rows = gpubench_plan::detectable(&plan, calibration::known(&facts.uuid)?.as_ref());

@@ -68,8 +68,7 @@ pub(super) fn read_text(what: &'static str, path: &Path) -> Result<String, Expec
 /// Reads the folder of a record, or the output of `report --format json`.
 /// Damage of its files is named.
 pub(super) fn read_record(path: &Path, ui: &Ui) -> Result<RunRecord, ExpectedError> {
-    let unreadable =
-        |problem: String| ExpectedError::RecordUnreadable { path: path.to_owned(), problem };
+    let unreadable = |problem: String| ExpectedError::unreadable_record(path, problem);
     if path.is_file() {
         let text = error::read_text("record", path, RECORD_BYTES_MAX)?;
         return serde_json::from_str(&text)

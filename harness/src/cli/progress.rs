@@ -11,7 +11,7 @@ use gpubench_record::plan::TopUpDecision;
 use gpubench_record::{Cell, Condition, Plan, TopUp};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use gpubench_run::RunPhase;
+use gpubench_run::{Observer, RunPhase};
 
 /// Lines elsewhere than on a terminal: one for each part of this size.
 const LINES: u64 = 20;
@@ -55,8 +55,30 @@ impl Progress {
         Self { bar, mode, state: State::of(plan), printed: None, last_phase: String::new() }
     }
 
-    /// A phase of the run begins.
-    pub fn phase(&mut self, phase: &RunPhase) {
+    /// Prints a line above the live line.
+    pub fn note(&self, line: &str) {
+        // A closed stderr is not an error.
+        self.bar.suspend(|| {
+            let _ = writeln!(anstream::stderr(), "{line}");
+        });
+    }
+
+    /// Ends the progress and removes the live line.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn draw(&mut self) {
+        let size = terminal_size::terminal_size_of(std::io::stderr());
+        let width = size.map_or(WIDTH, |(width, _)| usize::from(width.0));
+        let line = self.state.line(self.bar.elapsed(), width);
+        self.bar.set_message(line);
+        self.bar.tick();
+    }
+}
+
+impl Observer for Progress {
+    fn phase(&mut self, phase: &RunPhase) {
         let (is_note, text) = match phase {
             RunPhase::SharingCores(_) => (true, phase.to_string()),
             RunPhase::ToppedUp { top_up, cells } => {
@@ -84,8 +106,7 @@ impl Progress {
         }
     }
 
-    /// A cell begins.
-    pub fn cell_begins(&mut self, cell: &Cell) {
+    fn cell_begins(&mut self, cell: &Cell) {
         self.state.begins(cell, self.bar.elapsed());
         match self.mode {
             ProgressMode::Live => self.draw(),
@@ -100,8 +121,7 @@ impl Progress {
         }
     }
 
-    /// A cell ends; `failure` says why it failed, if it did.
-    pub fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>) {
+    fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>) {
         if let Some(reason) = failure {
             self.note(&format!("{}: {reason}", cell.id));
         }
@@ -109,27 +129,6 @@ impl Progress {
         if self.mode == ProgressMode::Live {
             self.draw();
         }
-    }
-
-    /// Prints a line above the live line.
-    pub fn note(&self, line: &str) {
-        // A closed stderr is not an error.
-        self.bar.suspend(|| {
-            let _ = writeln!(anstream::stderr(), "{line}");
-        });
-    }
-
-    /// Ends the progress and removes the live line.
-    pub fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
-
-    fn draw(&mut self) {
-        let size = terminal_size::terminal_size_of(std::io::stderr());
-        let width = size.map_or(WIDTH, |(width, _)| usize::from(width.0));
-        let line = self.state.line(self.bar.elapsed(), width);
-        self.bar.set_message(line);
-        self.bar.tick();
     }
 }
 

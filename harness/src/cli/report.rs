@@ -10,7 +10,7 @@ use gpubench_reports::{RenderOptions, Selection, View, format};
 use gpubench_store::{SIGNATURE_FILE, write_anonymized};
 
 use super::common::{OutputFlag, exit_codes_help};
-use super::comparing::{of_records, say_warnings};
+use super::comparing::{LISTING, of_records, say_warnings};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::{
@@ -18,13 +18,7 @@ use crate::verbs::{
 };
 
 /// The exit codes of this verb.
-pub const EXIT_CODES: &[ExitCode] = &[
-    ExitCode::Done,
-    ExitCode::Internal,
-    ExitCode::Usage,
-    ExitCode::TrialFailed,
-    ExitCode::OutputFailed,
-];
+pub const EXIT_CODES: &[ExitCode] = LISTING;
 
 /// Renders a record as text, HTML page or data
 #[derive(Debug, clap::Args)]
@@ -134,9 +128,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         ..report_options(&opened, format, view, &earlier)
     };
     let mut text = Vec::new();
-    format
-        .render(&shown(&opened.run), &options, &mut text)
-        .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
+    format.render(&shown(&opened.run), &options, &mut text).map_err(ExpectedError::internal)?;
     args.output.write(&text, ui)?;
     Ok(of_records(ExitCode::Done, say_warnings(&opened, ui)))
 }
@@ -166,14 +158,14 @@ impl Args {
         let narrows = !self.mechanism.is_empty() || !self.axis.is_empty();
         let is_used = self.full || self.why.is_some() || narrows;
         if is_used && ![TEXT, TEXT_ALIAS].contains(&self.format.as_str()) {
-            return Err(ExpectedError::Usage {
-                problem: format!(
+            return Err(ExpectedError::usage(
+                format!(
                     "--full, --why, --mechanism and --axis need --format text, and the format \
                      is {}",
                     self.format
                 ),
-                remedy: Some("leave them out: the other formats hold the whole record".to_owned()),
-            });
+                Some("leave them out: the other formats hold the whole record"),
+            ));
         }
         Ok(())
     }
@@ -232,18 +224,18 @@ fn format_names() -> Vec<&'static str> {
 /// When several records are named, the folder exists, or a file cannot be read or written.
 pub fn anonymize(records: &[PathBuf], target: &Path, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let [record] = records else {
-        return Err(ExpectedError::Usage {
-            problem: format!("--anonymize copies one record, and {} are named", records.len()),
-            remedy: Some("copy each to a folder of its own".to_owned()),
-        });
+        return Err(ExpectedError::usage(
+            format!("--anonymize copies one record, and {} are named", records.len()),
+            Some("copy each to a folder of its own"),
+        ));
     };
     let opened = open_scored(record, Repair::No)?;
     // A folder that exists may have files with the names that the copy lacks.
     if target.exists() {
-        return Err(ExpectedError::Usage {
-            problem: format!("--anonymize: {} exists", target.display()),
-            remedy: Some("name a folder that does not exist".to_owned()),
-        });
+        return Err(ExpectedError::usage(
+            format!("--anonymize: {} exists", target.display()),
+            Some("name a folder that does not exist"),
+        ));
     }
     std::fs::create_dir_all(target).map_err(|error| ExpectedError::from_write(target, error))?;
     let copied = write_anonymized(&opened.record, &opened.run, target);

@@ -42,12 +42,10 @@ pub(super) fn check(args: &Args, run: &Interrupted) -> Result<(), ExpectedError>
     };
     let given = format!("{flag} {given}");
     let (given, dir) = (given.trim_end(), run.dir.display());
-    Err(ExpectedError::Usage {
-        problem: format!(
-            "{given} differs from the run in {dir}, which {record} (accepted: {accepted})"
-        ),
-        remedy: None,
-    })
+    Err(ExpectedError::usage(
+        format!("{given} differs from the run in {dir}, which {record} (accepted: {accepted})"),
+        None,
+    ))
 }
 
 /// The given flags that the record fixes.

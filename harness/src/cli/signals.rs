@@ -26,14 +26,13 @@ pub fn run_until_signal(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| ExpectedError::Internal { what: format!("event loop: {error}") })?;
+        .map_err(|error| ExpectedError::internal(format!("event loop: {error}")))?;
     let out = setup.out.clone();
     let has_user_victim = setup.plan.user_victim.is_some();
     runtime.block_on(async move {
         // Installed before the record is created, so every record has an end.
-        let wanted = Signals::catch().map_err(|error| ExpectedError::Internal {
-            what: format!("signal handlers: {error}"),
-        })?;
+        let wanted = Signals::catch()
+            .map_err(|error| ExpectedError::internal(format!("signal handlers: {error}")))?;
         let (stop, stopped) = watch::channel(false);
         let signals = tokio::spawn(async move {
             wanted.wait().await;

@@ -164,7 +164,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 }
 
 fn merged_json(found: &Report, more: serde_json::Value) -> Result<String, ExpectedError> {
-    let internal = |error: serde_json::Error| ExpectedError::Internal { what: error.to_string() };
+    let internal = ExpectedError::internal;
     let mut value = serde_json::to_value(found).map_err(internal)?;
     if let (Some(object), serde_json::Value::Object(more)) = (value.as_object_mut(), more) {
         object.extend(more);

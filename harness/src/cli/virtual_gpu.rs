@@ -143,14 +143,15 @@ fn machine_file(name: &str) -> Result<&'static str, ExpectedError> {
 
 /// The virtual GPU in the environment: its machine, folder and kernel log.
 fn running() -> Result<String, ExpectedError> {
-    let folder = std::env::var_os(ENV).ok_or_else(|| ExpectedError::Usage {
-        problem: "no machine name, and no virtual GPU in the environment".to_owned(),
-        remedy: Some("virtual-gpu show NAME, or virtual-gpu exec -- gpubench ...".to_owned()),
+    let folder = std::env::var_os(ENV).ok_or_else(|| {
+        ExpectedError::usage(
+            "no machine name, and no virtual GPU in the environment",
+            Some("virtual-gpu show NAME, or virtual-gpu exec -- gpubench ..."),
+        )
     })?;
     let folder = PathBuf::from(folder);
-    let unusable = |problem: String| ExpectedError::Usage {
-        problem,
-        remedy: Some("start one: virtual-gpu exec, virtual-gpu env".to_owned()),
+    let unusable = |problem: String| {
+        ExpectedError::usage(problem, Some("start one: virtual-gpu exec, virtual-gpu env"))
     };
     let (_, machine) = Session::read(&folder).map_err(|error| unusable(error.to_string()))?;
     let log = kernel_log::path(&folder);
@@ -167,9 +168,8 @@ fn running() -> Result<String, ExpectedError> {
 
 fn run_program(exec: &Exec) -> Result<u8, ExpectedError> {
     let gpu = start(&exec.machine)?;
-    let (program, arguments) = exec.command.split_first().ok_or_else(|| ExpectedError::Usage {
-        problem: "no program to run".to_owned(),
-        remedy: Some("virtual-gpu exec -- COMMAND...".to_owned()),
+    let (program, arguments) = exec.command.split_first().ok_or_else(|| {
+        ExpectedError::usage("no program to run", Some("virtual-gpu exec -- COMMAND..."))
     })?;
     let status = process(program, Inherits::All).args(arguments).envs(gpu.environment()).status();
     let status = status.map_err(|error| ExpectedError::ProgramNotStarted {
@@ -201,10 +201,7 @@ fn start(flag: &MachineFlag) -> Result<VirtualGpu, ExpectedError> {
 fn list(format: TextFormat, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut machines = Vec::new();
     for (name, _) in machine::BUILT_IN {
-        machines.push(
-            Machine::load(name)
-                .map_err(|error| ExpectedError::Internal { what: error.to_string() })?,
-        );
+        machines.push(Machine::load(name).map_err(ExpectedError::internal)?);
     }
     let text = match format {
         TextFormat::Text => {
@@ -296,9 +293,8 @@ fn compare_with_records(args: &FidelityArgs, ui: &Ui) -> Result<ExitCode, Expect
         let ((name, mut real), (machine, size, noticed)) = (record, machine);
         ui.note(&format!("{name} on virtual:{machine}"));
         // Old records are scored by the rules of the model's run.
-        rescore(&mut real, &[]).map_err(|error| ExpectedError::RecordUnreadable {
-            path: PathBuf::from(&name),
-            problem: error.to_string(),
+        rescore(&mut real, &[]).map_err(|error| {
+            ExpectedError::unreadable_record(PathBuf::from(&name), error.to_string())
         })?;
         let out = scratch.path().join(at.to_string());
         let model = repeat(args, &real, &options, &machine, &out)?;

@@ -61,25 +61,20 @@ pub fn add(
     match wish(profile, flags, is_virtual_time) {
         Some(wish) => gpubench_plan::add_faults(plan, &wish),
         None if flags.fault_trials.is_some() => {
-            return Err(usage(
-                "--fault-trials counts trials of \
-            no fault",
-                "--faults beside it",
+            return Err(ExpectedError::usage(
+                "--fault-trials counts trials of no fault",
+                Some("--faults beside it"),
             ));
         }
         None if only_faults(profile) => {
-            return Err(usage(
+            return Err(ExpectedError::usage(
                 "the profile has no axis but fault, and no fault may be injected",
-                "--faults, on a GPU without other users",
+                Some("--faults, on a GPU without other users"),
             ));
         }
         None => {}
     }
     Ok(())
-}
-
-fn usage(problem: &str, remedy: &str) -> ExpectedError {
-    ExpectedError::Usage { problem: problem.to_owned(), remedy: Some(remedy.to_owned()) }
 }
 
 /// A probe that makes a row runs where the axes of the profile include the row. Every other one

@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 use super::{DeviceSession, verdict};
 use crate::error::output::write_whole;
-use crate::error::{ExpectedError, RECORD_BYTES_MAX, read_limited, read_text};
+use crate::error::{ExpectedError, RECORD_BYTES_MAX, read_text};
 
 // The calibration of an earlier run, reused by a later one on the same device.
 
@@ -45,9 +45,11 @@ pub fn read(
     session: &DeviceSession,
 ) -> Result<(Calibration, Option<String>), ExpectedError> {
     let file = if path.is_dir() { path.join("record.json") } else { path.to_path_buf() };
-    let wrong = |problem: String| ExpectedError::Usage {
-        problem: format!("calibration {}: {problem}", file.display()),
-        remedy: Some("pass a record of the same GPU, or leave --calibration out".to_owned()),
+    let wrong = |problem: String| {
+        ExpectedError::usage(
+            format!("calibration {}: {problem}", file.display()),
+            Some("pass a record of the same GPU, or leave --calibration out"),
+        )
     };
     let text = read_text("calibration", &file, RECORD_BYTES_MAX)?;
     let found =
@@ -187,9 +189,8 @@ impl KeptCalibrations {
         let before = all.iter().position(same).map(|at| all.swap_remove(at));
         all.push(merged(before, made));
         // Plain structs with string keys always serialise.
-        let text = serde_json::to_string(&all).map_err(|error| ExpectedError::Internal {
-            what: format!("calibrations to keep: {error}"),
-        })?;
+        let text = serde_json::to_string(&all)
+            .map_err(|error| ExpectedError::internal(format!("calibrations to keep: {error}")))?;
         write_private(&self.path, &text)
     }
 }
@@ -221,18 +222,25 @@ fn merged(before: Option<Calibration>, made: &Calibration) -> Calibration {
 /// All calibrations of a file; none where there is no file.
 fn read_kept(path: &Path) -> Result<Vec<Calibration>, ExpectedError> {
     let what = "kept calibrations";
-    let text = match read_limited(path, RECORD_BYTES_MAX) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => {
-            let path = path.to_path_buf();
-            return Err(ExpectedError::Unreadable { what, path, source });
-        }
+    let Some(text) = read_if_kept(what, path)? else {
+        return Ok(Vec::new());
     };
-    serde_json::from_str(&text).map_err(|error| ExpectedError::Usage {
-        problem: format!("{what} {}: {}", path.display(), parser_message(&error.to_string())),
-        remedy: Some("delete the file: the next run calibrates again".to_owned()),
+    serde_json::from_str(&text).map_err(|error| {
+        ExpectedError::usage(
+            format!("{what} {}: {}", path.display(), parser_message(&error.to_string())),
+            Some("delete the file: the next run calibrates again"),
+        )
     })
+}
+
+/// The text of a kept file; `None` if there is none.
+fn read_if_kept(what: &'static str, path: &Path) -> Result<Option<String>, ExpectedError> {
+    match read_text(what, path, RECORD_BYTES_MAX) {
+        Err(ExpectedError::Unreadable { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
 }
 
 // Files that are kept of a device between runs: `$XDG_STATE_HOME/gpubench/FOLDER/UUID...`.
@@ -283,33 +291,28 @@ pub fn known(uuid: &str) -> Result<Option<Spread>, ExpectedError> {
         Err(JournalError::NoFolder) => return Ok(None),
         Err(error) => return Err(verdict::from_journal(error)),
     };
-    let unreadable = |source| ExpectedError::Unreadable {
-        what: "spread of the device",
-        path: path.clone(),
-        source,
+    let what = "spread of the device";
+    let Some(text) = read_if_kept(what, &path)? else {
+        return Ok(None);
     };
-    let text = match read_limited(&path, RECORD_BYTES_MAX) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
-    };
-    let spread = serde_json::from_str(&text);
-    spread
-        .map(Some)
-        .map_err(|error| unreadable(std::io::Error::other(parser_message(&error.to_string()))))
+    serde_json::from_str(&text).map(Some).map_err(|error| {
+        let source = std::io::Error::other(parser_message(&error.to_string()));
+        ExpectedError::Unreadable { what, path, source }
+    })
 }
 
 /// Adds a session to the spread of its device. Returns the spread and its file.
 pub fn add(run: &RunRecord) -> Result<(Spread, PathBuf), ExpectedError> {
     let uuid = &run.device.uuid;
     let path = path_of(uuid).map_err(verdict::from_journal)?;
-    let path = path.ok_or_else(|| ExpectedError::Usage {
-        problem: format!("the device reports \"{uuid}\", which is no UUID: its spread has no file"),
-        remedy: None,
+    let path = path.ok_or_else(|| {
+        ExpectedError::usage(
+            format!("the device reports \"{uuid}\", which is no UUID: its spread has no file"),
+            None,
+        )
     })?;
     let spread = score::spread::with_session(known(uuid)?, run);
-    let text = serde_json::to_string_pretty(&spread)
-        .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
+    let text = serde_json::to_string_pretty(&spread).map_err(ExpectedError::internal)?;
     write_private(&path, &(text + "\n"))?;
     Ok((spread, path))
 }

@@ -221,10 +221,10 @@ fn find_allotted(
     };
     let nvml = Nvml::open(None, &which).map_err(verdict::from_nvml)?;
     match allotment.as_ref().and_then(|one| one.refusal(&nvml)) {
-        Some(problem) => Err(ExpectedError::Usage {
+        Some(problem) => Err(ExpectedError::usage(
             problem,
-            remedy: Some("name one of these devices, or unset the variable".to_owned()),
-        }),
+            Some("name one of these devices, or unset the variable"),
+        )),
         None => Ok((nvml, allotment)),
     }
 }

@@ -2,6 +2,7 @@
 //! real GPU gave, and those that virtual machines give without a measurement.
 
 use gpubench_catalogue::fault::{Answer, Fault, Needs};
+use gpubench_record::counted;
 use gpubench_virtual_gpu::machine::faults::{Evidence, FaultRow, Measured, Other, Reply, Under};
 use gpubench_virtual_gpu::machine::{BUILT_IN, Machine, faults};
 use serde_json::{Value, json};
@@ -85,7 +86,7 @@ pub fn campaigns() -> Vec<String> {
             of.device,
             of.driver,
             of.date,
-            trials(of.trials),
+            counted(of.trials, "trial"),
             under.join(", "),
             of.records.join(", "),
             machine.name,
@@ -106,7 +107,7 @@ fn measured_entry(of: &Measured, under: Under, row: &FaultRow, fault: &Fault) ->
         xids(&row.xids),
         xids(&logged),
         came(row.peer),
-        trials(of.trials),
+        counted(of.trials, "trial"),
     );
     if !unlike.is_empty() {
         let unlike = unlike.join(", ").replace('_', " ");
@@ -184,13 +185,6 @@ fn answers(documented: Answer, observed: Reply) -> bool {
 /// Whether every observed Xid is documented, and at least one was observed if any is documented.
 fn is_logged(known: &[u32], observed: &[u32]) -> bool {
     known.is_empty() == observed.is_empty() && observed.iter().all(|xid| known.contains(xid))
-}
-
-fn trials(count: u32) -> String {
-    match count {
-        1 => "1 trial".to_owned(),
-        several => format!("{several} trials"),
-    }
 }
 
 fn name(reply: Reply) -> &'static str {

@@ -18,7 +18,7 @@ use gpubench_virtual_gpu::machine::{self, Machine};
 use super::after_cells::{AfterCells, FaultRequest};
 use super::verdict;
 use crate::error::ExpectedError;
-use crate::error::{WRITTEN_BYTES_MAX, read_limited};
+use crate::error::{WRITTEN_BYTES_MAX, read_text};
 
 /// Longer than any plan of a record, so that no cell is shortened.
 const DEVICE_TIME: Span = Span::from_s(7 * 24 * 3_600);
@@ -33,9 +33,8 @@ pub fn machine_name(
     run: &RunRecord,
     named: Option<&str>,
 ) -> Result<String, ExpectedError> {
-    let refused = |problem: String, remedy: &str| ExpectedError::Usage {
-        problem: format!("record {name}: {problem}"),
-        remedy: Some(remedy.to_owned()),
+    let refused = |problem: String, remedy: &str| {
+        ExpectedError::usage(format!("record {name}: {problem}"), Some(remedy))
     };
     if run.device.kind == DeviceKind::Virtual {
         let problem = "it is of a virtual GPU".to_owned();
@@ -93,16 +92,13 @@ pub fn noticed(machine: &Machine) -> Noticed {
 
 /// The list of known differences in a file.
 pub fn reasons(path: &Path) -> Result<Reasons, ExpectedError> {
-    let unreadable = |source| ExpectedError::Unreadable {
-        what: "list of known differences",
-        path: path.to_owned(),
-        source,
-    };
-    let text = read_limited(path, WRITTEN_BYTES_MAX).map_err(unreadable)?;
+    let what = "list of known differences";
+    let text = read_text(what, path, WRITTEN_BYTES_MAX)?;
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
         let message = parser_message(error.message());
-        unreadable(std::io::Error::other(format!("line {line}: {message}")))
+        let source = std::io::Error::other(format!("line {line}: {message}"));
+        ExpectedError::Unreadable { what, path: path.to_owned(), source }
     })
 }
 

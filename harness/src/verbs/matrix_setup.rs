@@ -191,9 +191,7 @@ impl Host {
             identity: session.identity().clone(),
             provenance,
             spawner: Spawner::new(session.environment()).map_err(|error| {
-                ExpectedError::Internal {
-                    what: format!("the path of this program is unknown: {error}"),
-                }
+                ExpectedError::internal(format!("the path of this program is unknown: {error}"))
             })?,
             ptx_hash: self.ptx_hash,
             calibration: None,
@@ -297,7 +295,7 @@ fn rehearse_one(
     };
     let Some(mechanism) = mechanism::find(name) else {
         let what = format!("mechanism {name} is planned and cannot be set up");
-        return Err(ExpectedError::Internal { what });
+        return Err(ExpectedError::internal(what));
     };
     if mechanism.configuration(cx).stage.is_none() {
         return Ok(rehearsed(RehearsalOutcome::NothingToSetUp, None, None));

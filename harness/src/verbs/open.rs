@@ -166,10 +166,7 @@ pub fn newest(dirs: &[PathBuf], repair: Repair) -> Result<Opened, ExpectedError>
     // All times are UTC in one format, so the order of the texts is the order in time.
     all.sort_by(|a, b| a.run.provenance.started_at.cmp(&b.run.provenance.started_at));
     let Some(mut newest) = all.pop() else {
-        return Err(ExpectedError::Usage {
-            problem: "no record was named".to_owned(),
-            remedy: None,
-        });
+        return Err(ExpectedError::usage("no record was named", None));
     };
     if all.is_empty() {
         return Ok(newest);
@@ -185,7 +182,7 @@ pub fn newest(dirs: &[PathBuf], repair: Repair) -> Result<Opened, ExpectedError>
 
 /// The error of a record that cannot be scored.
 fn unscored(dir: &Path, error: &JudgeError) -> ExpectedError {
-    ExpectedError::RecordUnreadable { path: dir.to_owned(), problem: error.to_string() }
+    ExpectedError::unreadable_record(dir, error.to_string())
 }
 
 /// A run that just ended, with its record on disk.
@@ -201,8 +198,11 @@ pub struct Concluded {
 /// # Errors
 /// When the folder cannot be written, or the record contradicts itself.
 pub fn conclude(out: &Path) -> Result<Concluded, ExpectedError> {
-    let (mut run, mut warnings) = store(out, |dir, error| ExpectedError::Internal {
-        what: format!("the record in {} cannot be scored: {error}", dir.display()),
+    let (mut run, mut warnings) = store(out, |dir, error| {
+        ExpectedError::internal(format!(
+            "the record in {} cannot be scored: {error}",
+            dir.display()
+        ))
     })?;
     let record = open(out)?;
     run.problems = record.warnings().to_vec();

@@ -122,7 +122,13 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
     run.tenant_limits = scored.tenant_limits;
     run.dose_curves = scored.dose_curves;
     run.operator = scored.operator;
-    judge_claims(run)
+    // A plan of format 1.0 has no ledger; that of this version is used.
+    run.claims = if run.plan.claims.is_empty() {
+        claims::evaluate(&ledger()?.claims, run)
+    } else {
+        claims::evaluate(&run.plan.claims, run)
+    };
+    Ok(())
 }
 
 /// The record as reports show it: that of a profile that decides nothing has no level, no word and
@@ -160,17 +166,6 @@ fn input<'a>(run: &'a RunRecord, earlier: &'a [Vec<FaultResult>]) -> score::Scor
         calibration: &run.calibration,
         probes: &run.probes,
     }
-}
-
-/// Compares the scored record with the ledger of its plan; a plan of format 1.0 has none, and
-/// the ledger of this version is used.
-fn judge_claims(run: &mut RunRecord) -> Result<(), JudgeError> {
-    run.claims = if run.plan.claims.is_empty() {
-        claims::evaluate(&ledger()?.claims, run)
-    } else {
-        claims::evaluate(&run.plan.claims, run)
-    };
-    Ok(())
 }
 
 /// Cells of older formats were excluded for disturbances that exclude none today: where no failed

@@ -22,6 +22,7 @@ use gpubench_host::mechanism::host::{
     DIE_AFTER_STEPS, Haste, Journal, JournalError, JournalLocation, Kind, Leftover, Life, RealHost,
     Recovered, Recovery, RunId, When, end_run_processes, leftovers, recover, state_dir,
 };
+use gpubench_record::counted;
 use gpubench_workloads::command::{Inherits, RUN, command};
 use gpubench_workloads::user_victim::process_tree::signal_process;
 use rustix::process::Signal;
@@ -64,14 +65,13 @@ impl UndoReport {
 
     /// Ends the processes of dead runs that no journal names.
     fn end_processes(&mut self) -> Result<(), ExpectedError> {
-        let own = RunId::own().map_err(|error| ExpectedError::Internal {
-            what: format!("the identity of this process cannot be read: {error}"),
+        let own = RunId::own().map_err(|error| {
+            ExpectedError::internal(format!("the identity of this process cannot be read: {error}"))
         })?;
         let is_dead = |run: &RunId| run.life(&own) == Life::Ended;
         let processes = end_run_processes(Kind::All, is_dead);
         if processes > 0 {
-            let noun = if processes == 1 { "process" } else { "processes" };
-            self.lines.push(format!("ended {processes} {noun} of dead runs"));
+            self.lines.push(format!("ended {} of dead runs", counted(processes, "process")));
         }
         Ok(())
     }

@@ -122,6 +122,16 @@ pub fn open(dir: &Path) -> Result<Interrupted, ExpectedError> {
     })
 }
 
+/// The ids of the events of one kind, in their order.
+macro_rules! ids {
+    ($events:expr, $kind:ident) => {
+        $events.iter().filter_map(|event| match event {
+            RunEvent::$kind { id, .. } => Some(id.clone()),
+            _ => None,
+        })
+    };
+}
+
 impl Interrupted {
     /// The command line that began it.
     #[must_use]
@@ -146,8 +156,8 @@ impl Interrupted {
     #[must_use]
     pub fn resumed(self, provenance: Provenance, boot_id: Option<String>) -> ResumedRun {
         let mut plan = self.plan;
-        let began = began(&self.events);
-        let ended = ended(&self.events);
+        let began: BTreeSet<String> = ids!(self.events, CellBegan).collect();
+        let ended: BTreeSet<String> = ids!(self.events, CellEnded).collect();
         let waived = |victim: &str, aggressor: Option<&str>| {
             let calibration = self.calibration.as_ref();
             calibration.is_some_and(|one| one.waived(victim, aggressor).is_some())
@@ -164,8 +174,9 @@ impl Interrupted {
             boot_ids: [recorded_boot_id(&self.events, &self.settings), boot_id],
             provenance,
         };
-        let trials = trials(&self.events);
-        let left = blocks.with_trials(trials_again(&self.events, &trials));
+        let trials: BTreeSet<String> = ids!(self.events, FaultTrialEnded).collect();
+        let again = ids!(self.events, FaultTrialBegan).filter(|id| !trials.contains(id));
+        let left = blocks.with_trials(again.collect());
         plan.resume(&left);
         let again: BTreeSet<&String> = left.cells.iter().map(|cell| &cell.id).collect();
         let cells = plan.cells.iter().map(|cell| &cell.id);
@@ -225,14 +236,14 @@ fn refuse_complete(dir: &Path, events: &[RunEvent]) -> Result<(), ExpectedError>
     } else {
         format!("; gpubench report --repair {folder} stores its scores")
     };
-    Err(ExpectedError::Usage {
-        problem: format!("nothing is missing in {folder}: all that was planned ran{scores}"),
-        remedy: None,
-    })
+    Err(ExpectedError::usage(
+        format!("nothing is missing in {folder}: all that was planned ran{scores}"),
+        None,
+    ))
 }
 
 fn unreadable(dir: &Path, problem: String) -> ExpectedError {
-    ExpectedError::RecordUnreadable { path: dir.to_owned(), problem }
+    ExpectedError::unreadable_record(dir, problem)
 }
 
 // What must be equal for a run to go on: build, device, driver, and what the host can run.
@@ -330,42 +341,6 @@ fn calibration_done(events: &[RunEvent]) -> Option<Calibration> {
         _ => None,
     });
     found.filter(|calibration| !calibration.entries.is_empty())
-}
-
-/// Ids of the cells that began.
-fn began(events: &[RunEvent]) -> BTreeSet<String> {
-    let ids = events.iter().filter_map(|event| match event {
-        RunEvent::CellBegan { id } => Some(id.clone()),
-        _ => None,
-    });
-    ids.collect()
-}
-
-/// Ids of the cells that ended.
-fn ended(events: &[RunEvent]) -> BTreeSet<String> {
-    let ids = events.iter().filter_map(|event| match event {
-        RunEvent::CellEnded { id, .. } => Some(id.clone()),
-        _ => None,
-    });
-    ids.collect()
-}
-
-/// Ids of the fault trials that ended.
-fn trials(events: &[RunEvent]) -> BTreeSet<String> {
-    let ids = events.iter().filter_map(|event| match event {
-        RunEvent::FaultTrialEnded { id, .. } => Some(id.clone()),
-        _ => None,
-    });
-    ids.collect()
-}
-
-/// Ids of the fault trials that began and did not end.
-fn trials_again(events: &[RunEvent], ended: &BTreeSet<String>) -> Vec<String> {
-    let ids = events.iter().filter_map(|event| match event {
-        RunEvent::FaultTrialBegan { id } => Some(id.clone()),
-        _ => None,
-    });
-    ids.filter(|id| !ended.contains(id)).collect()
 }
 
 /// Whether the device cannot run further fault trials.

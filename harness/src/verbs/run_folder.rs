@@ -62,10 +62,7 @@ pub fn make(out: &Path) -> Result<RunFolder, ExpectedError> {
 /// # Errors
 /// When a run uses it.
 pub fn hold(out: &Path) -> Result<RunFolder, ExpectedError> {
-    let refused = |error: std::io::Error| ExpectedError::RecordUnreadable {
-        path: out.to_path_buf(),
-        problem: error.to_string(),
-    };
+    let refused = |error: std::io::Error| ExpectedError::unreadable_record(out, error.to_string());
     locked(out, File::open(out).map_err(refused)?)
 }
 
@@ -106,9 +103,8 @@ pub fn of_run(
     device: Option<&DeviceSelector>,
     ptx_hash: &str,
 ) -> Result<RunSettings, ExpectedError> {
-    let json = serde_json::to_string(profile).map_err(|error| ExpectedError::Internal {
-        what: format!("the profile of the run: {error}"),
-    })?;
+    let json = serde_json::to_string(profile)
+        .map_err(|error| ExpectedError::internal(format!("the profile of the run: {error}")))?;
     let hami_lib = options.hami_lib.as_deref();
     Ok(RunSettings {
         profile: json,

@@ -15,6 +15,9 @@ use crate::error::ExpectedError;
 use crate::error::output::write_whole;
 use crate::error::{WRITTEN_BYTES_MAX, read_text};
 
+/// What is accepted as a key.
+const MINISIGN_FILE: &str = "accepted: a file of minisign, as minisign -G writes it";
+
 /// A secret key that signs records.
 pub struct SigningKey(SecretKey);
 
@@ -33,14 +36,13 @@ impl SigningKey {
             return Ok(Self(open));
         }
         if !asks_for_password(text) {
-            return Err(usage(format!(
-                "{name} is no secret key (accepted: a file of minisign, as minisign -G writes it)"
-            )));
+            let problem = format!("{name} is no secret key ({MINISIGN_FILE})");
+            return Err(ExpectedError::usage(problem, None));
         }
         let unlocked = key().into_secret_key(Some(password()?));
-        unlocked
-            .map(Self)
-            .map_err(|_| usage(format!("the password of the secret key {name} is wrong")))
+        unlocked.map(Self).map_err(|_| {
+            ExpectedError::usage(format!("the password of the secret key {name} is wrong"), None)
+        })
     }
 
     /// Signs the list of the files of a finished record.
@@ -59,8 +61,8 @@ impl SigningKey {
             Some(&comment),
             Some("a gpubench record"),
         );
-        let signed = signed.map_err(|error| ExpectedError::Internal {
-            what: format!("the record cannot be signed: {error}"),
+        let signed = signed.map_err(|error| {
+            ExpectedError::internal(format!("the record cannot be signed: {error}"))
         })?;
         let path = dir.join(SIGNATURE_FILE);
         write_whole(&path, signed.to_string().as_bytes())
@@ -81,10 +83,6 @@ fn asks_for_password(text: &str) -> bool {
     &bytes[..6] == b"EdScB2" && memory <= MEMORY_MAX && operations <= MEMORY_MAX
 }
 
-fn usage(problem: String) -> ExpectedError {
-    ExpectedError::Usage { problem, remedy: None }
-}
-
 /// A public key that checks records.
 pub struct VerifyingKey {
     key: PublicKey,
@@ -102,10 +100,8 @@ pub fn public_key(path: &Path) -> Result<VerifyingKey, ExpectedError> {
     let line = lines.rev().find(|line| !line.is_empty());
     let found = line.and_then(|line| PublicKey::from_base64(line).ok());
     let key = found.ok_or_else(|| {
-        usage(format!(
-            "{} is no public key (accepted: a file of minisign, as minisign -G writes it)",
-            path.display()
-        ))
+        let problem = format!("{} is no public key ({MINISIGN_FILE})", path.display());
+        ExpectedError::usage(problem, None)
     })?;
     let id = key.keynum().iter().rev().map(|byte| format!("{byte:02X}"));
     Ok(VerifyingKey { id: id.collect(), key })
@@ -156,7 +152,7 @@ mod tests {
     type TestResult = Result<(), Box<dyn std::error::Error>>;
 
     fn never() -> Result<String, ExpectedError> {
-        Err(super::usage("asked for a password".to_owned()))
+        Err(ExpectedError::usage("asked for a password", None))
     }
 
     #[test]

@@ -113,9 +113,7 @@ pub fn mechanism_row(capability: &Capability) -> [String; 3] {
 #[must_use]
 pub fn from_virtual_gpu(error: VirtualGpuError) -> ExpectedError {
     match error {
-        VirtualGpuError::Machine(error) => {
-            ExpectedError::Usage { problem: error.to_string(), remedy: None }
-        }
+        VirtualGpuError::Machine(error) => ExpectedError::usage(error.to_string(), None),
         other => ExpectedError::NothingRan { reason: other.to_string() },
     }
 }
@@ -138,10 +136,10 @@ pub fn from_nvml(error: QueryError) -> ExpectedError {
 pub fn from_visible(error: VisibleError) -> ExpectedError {
     match error {
         VisibleError::Hidden(_) => ExpectedError::DevicesHidden { problem: error.to_string() },
-        VisibleError::Order(_) => ExpectedError::Usage {
-            problem: error.to_string(),
-            remedy: Some("set CUDA_DEVICE_ORDER=PCI_BUS_ID, or list UUIDs".to_owned()),
-        },
+        VisibleError::Order(_) => ExpectedError::usage(
+            error.to_string(),
+            Some("set CUDA_DEVICE_ORDER=PCI_BUS_ID, or list UUIDs"),
+        ),
         VisibleError::Query(error) => from_nvml(error),
     }
 }
@@ -174,10 +172,9 @@ pub fn from_journal(error: JournalError) -> ExpectedError {
     match error {
         JournalError::Io { path, source } => ExpectedError::from_write(Path::new(&path), source),
         JournalError::Line { .. } => ExpectedError::NotRestored { what: error.to_string() },
-        JournalError::NoFolder => ExpectedError::Usage {
-            problem: error.to_string(),
-            remedy: Some("set XDG_STATE_HOME".to_owned()),
-        },
+        JournalError::NoFolder => {
+            ExpectedError::usage(error.to_string(), Some("set XDG_STATE_HOME"))
+        }
     }
 }
 
@@ -190,13 +187,13 @@ pub fn from_store(dir: &Path, error: StoreError) -> ExpectedError {
             ExpectedError::IncompatibleVersion { path, problem: source.to_string() }
         }
         StoreError::Io { action: "read" | "list", .. } => {
-            ExpectedError::RecordUnreadable { path, problem }
+            ExpectedError::unreadable_record(&path, problem)
         }
         StoreError::Io { path, source, .. } => ExpectedError::from_write(path, source),
         StoreError::Occupied { .. } | StoreError::InUse { .. } => {
-            ExpectedError::Usage { problem, remedy: None }
+            ExpectedError::usage(problem, None)
         }
-        _ => ExpectedError::RecordUnreadable { path, problem },
+        _ => ExpectedError::unreadable_record(&path, problem),
     }
 }
 
@@ -222,17 +219,17 @@ pub fn from_run(error: RunError, out: &Path) -> ExpectedError {
         RunError::Verification(what) => {
             ExpectedError::NothingRan { reason: format!("kernel verification failed: {what}") }
         }
-        error @ RunError::VirtualClock(_) => ExpectedError::Internal { what: error.to_string() },
-        RunError::Bug(what) => ExpectedError::Internal { what },
+        error @ RunError::VirtualClock(_) => ExpectedError::internal(error.to_string()),
+        RunError::Bug(what) => ExpectedError::internal(what),
         RunError::Cores(error) => {
-            ExpectedError::Internal { what: format!("placing threads on cores: {error}") }
+            ExpectedError::internal(format!("placing threads on cores: {error}"))
         }
         RunError::DiskFull => ExpectedError::DiskFull { path: out.to_path_buf() },
         RunError::Interrupted => ExpectedError::Interrupted { record: out.to_path_buf() },
         RunError::Host(error) => from_host(error),
-        RunError::UnknownMechanism(name) => ExpectedError::Internal {
-            what: format!("mechanism {name} is planned and cannot be run"),
-        },
+        RunError::UnknownMechanism(name) => {
+            ExpectedError::internal(format!("mechanism {name} is planned and cannot be run"))
+        }
     }
 }
 

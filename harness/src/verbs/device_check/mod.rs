@@ -78,7 +78,7 @@ pub fn check_device(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| ExpectedError::Internal { what: format!("event loop: {error}") })?;
+        .map_err(|error| ExpectedError::internal(format!("event loop: {error}")))?;
     runtime.block_on(async {
         let verified = if verify {
             all_workloads(session).await.map_err(|reason| ExpectedError::NothingRan { reason })?
@@ -117,8 +117,8 @@ fn setup(
         nvml: session.nvml(),
         identity: session.identity().clone(),
         provenance: provenance::without_timer(&session.clock()),
-        spawner: Spawner::new(session.environment()).map_err(|error| ExpectedError::Internal {
-            what: format!("the path of this program is unknown: {error}"),
+        spawner: Spawner::new(session.environment()).map_err(|error| {
+            ExpectedError::internal(format!("the path of this program is unknown: {error}"))
         })?,
         ptx_hash: ptx_hash(),
         calibration: None,

@@ -222,8 +222,8 @@ pub fn kept_spread(
         .filter(|(_, victim)| victim.logs.len() >= 2)
         .map(|(key, victim)| {
             let found = repeatability(victim);
-            let found = found.map_err(|error| ExpectedError::Internal {
-                what: format!("the spread of {}: {error}", key.victim),
+            let found = found.map_err(|error| {
+                ExpectedError::internal(format!("the spread of {}: {error}", key.victim))
             });
             Ok((key, found?))
         })

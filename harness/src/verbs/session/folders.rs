@@ -5,9 +5,9 @@ use std::io::Write;
 use std::num::NonZero;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpubench_compare::Session;
+use gpubench_predict::parallel;
 use gpubench_record::Json;
 use gpubench_store::{
     CHECKSUMS_FILE, EVENTS_FILE, RECORD_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE,
@@ -53,12 +53,10 @@ pub fn record_folders(arguments: &[PathBuf]) -> Result<Vec<RecordFolder>, Expect
             found.extend(inside.into_iter().map(|path| RecordFolder { path, is_listed }));
         }
         if found.len() == before {
-            return Err(ExpectedError::RecordUnreadable {
-                path: argument.clone(),
-                problem: format!(
-                    "it has neither {RECORD_FILE} nor {EVENTS_FILE}, nor folders with them"
-                ),
-            });
+            return Err(ExpectedError::unreadable_record(
+                argument,
+                format!("it has neither {RECORD_FILE} nor {EVENTS_FILE}, nor folders with them"),
+            ));
         }
     }
     let mut known = BTreeSet::new();
@@ -76,23 +74,23 @@ fn refuse_flag(argument: &Path) -> Result<(), ExpectedError> {
     if !text.starts_with('-') || argument.exists() {
         return Ok(());
     }
-    Err(ExpectedError::Usage {
-        problem: format!(
+    Err(ExpectedError::usage(
+        format!(
             "{text} stands where a record is named, and no folder has this name (a flag stands \
              before --)"
         ),
-        remedy: None,
-    })
+        None,
+    ))
 }
 
 fn at_most(max: usize, found: Vec<RecordFolder>) -> Result<Vec<RecordFolder>, ExpectedError> {
     if found.len() <= max {
         return Ok(found);
     }
-    Err(ExpectedError::Usage {
-        problem: format!("{} records are named, at most {max} are read", found.len()),
-        remedy: Some("name fewer, or remove old nights with `gpubench history prune`".to_owned()),
-    })
+    Err(ExpectedError::usage(
+        format!("{} records are named, at most {max} are read", found.len()),
+        Some("name fewer, or remove old nights with `gpubench history prune`"),
+    ))
 }
 
 fn is_record(path: &Path) -> bool {
@@ -109,46 +107,23 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, ExpectedError> {
     Ok(paths)
 }
 
-/// The paths that a pattern matches: `*` and `?` within names, not across folders.
+/// The folders that match a pattern: `*` and `?` within names, not across folders. Brackets are
+/// letters of a name.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>, ExpectedError> {
-    let mut found = vec![PathBuf::new()];
-    for part in pattern.components() {
-        let name = part.as_os_str().to_string_lossy();
-        if !name.contains(['*', '?']) {
-            found.iter_mut().for_each(|path| path.push(part));
-            continue;
-        }
-        let mut next = Vec::new();
-        for folder in found {
-            let here = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
-            if !here.is_dir() {
-                continue;
-            }
-            let fits = |path: &PathBuf| {
-                path.file_name().is_some_and(|file| matches(&name, &file.to_string_lossy()))
-            };
-            next.extend(entries(&here)?.into_iter().filter(fits));
-        }
-        found = next;
+    let mut text = pattern.to_string_lossy().replace('[', "[[]");
+    while text.contains("**") {
+        text = text.replace("**", "*");
     }
+    let found = glob::glob(&text)
+        .map_err(|error| ExpectedError::usage(format!("{}: {error}", pattern.display()), None))?;
+    let found: Result<Vec<PathBuf>, glob::GlobError> = found.collect();
+    let mut found = found.map_err(|error| ExpectedError::Unreadable {
+        what: "folder",
+        path: error.path().to_owned(),
+        source: error.into(),
+    })?;
     found.retain(|path| path.is_dir());
     Ok(found)
-}
-
-/// Whether a name fits a pattern, where `*` is any text and `?` one character.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some(first) = pattern.chars().next() else {
-        return name.is_empty();
-    };
-    let rest = &pattern[first.len_utf8()..];
-    if first == '*' {
-        let ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
-        return ends.into_iter().any(|at| matches(rest, &name[at..]));
-    }
-    let mut letters = name.chars();
-    letters
-        .next()
-        .is_some_and(|letter| (first == '?' || first == letter) && matches(rest, letters.as_str()))
 }
 
 // An index beside the records of nights, so that a look at many nights does not read each record
@@ -282,32 +257,9 @@ const THREADS_MAX: usize = 8;
 
 /// What the work makes of each item, in their order.
 pub(super) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = cores.min(THREADS_MAX).min(items.len());
-    let next = AtomicUsize::new(0);
-    let take_turns = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            match items.get(at) {
-                Some(item) => done.push((at, work(item))),
-                None => return done,
-            }
-        }
-    };
-    let mut done = std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads).map(|_| scope.spawn(take_turns)).collect();
-        let mut done = Vec::new();
-        for thread in running {
-            match thread.join() {
-                Ok(found) => done.extend(found),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        done
-    });
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, found)| found).collect()
+    let cores = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    let threads = NonZero::new(THREADS_MAX).map_or(cores, |most| cores.min(most));
+    parallel::map(items, threads, work)
 }
 
 #[cfg(test)]
@@ -315,34 +267,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_names() {
-        for (pattern, name, fits) in [
-            ("570*", "570.86", true),
-            ("*70", "570", true),
-            ("5?0", "570", true),
-            ("5?0", "5770", false),
-            ("*", "", true),
-            ("a*b*c", "aXbYc", true),
-            ("a*b*c", "aXcYb", false),
-        ] {
-            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
-        }
-    }
-
-    #[test]
     fn records_folders_and_patterns_are_found_once() -> Result<(), Box<dyn std::error::Error>> {
         let dir = tempfile::tempdir()?;
-        for name in ["n1", "n2", "other"] {
+        for name in ["n1", "n2", "other", "[1] 570"] {
             std::fs::create_dir(dir.path().join(name))?;
         }
-        for name in ["n1", "n2"] {
+        for name in ["n1", "n2", "[1] 570"] {
             std::fs::write(dir.path().join(name).join(EVENTS_FILE), "")?;
         }
         let found = |names: &[&str]| {
             let arguments: Vec<PathBuf> = names.iter().map(|name| dir.path().join(name)).collect();
             record_folders(&arguments)
         };
-        assert_eq!(found(&["", "n1"])?.len(), 2);
+        assert_eq!(found(&["", "n1"])?.len(), 3);
+        for (pattern, count) in
+            [("n*", 2), ("n**", 2), ("?2", 1), ("*1*", 2), ("[1]*", 1), ("*]*5?0", 1), ("[n]*", 0)]
+        {
+            let all = found(&[pattern]).map_or(0, |all| all.len());
+            assert_eq!(all, count, "{pattern}");
+        }
         let listed = found(&["n2", "n*"])?;
         let listed: Vec<bool> = listed.iter().map(|one| one.is_listed).collect();
         assert_eq!(listed, [true, false]);
@@ -356,13 +299,5 @@ mod tests {
         let text = "2 records are named, at most 1 are read";
         assert!(refused.to_string().contains(text), "{refused}");
         Ok(())
-    }
-
-    #[test]
-    fn results_are_in_the_order_of_items() {
-        let items: Vec<u32> = (0..100).collect();
-        let doubled: Vec<u32> = items.iter().map(|item| 2 * item).collect();
-        assert_eq!(map(&items, |item| 2 * item), doubled);
-        assert!(map(&[], |item: &u32| *item).is_empty());
     }
 }

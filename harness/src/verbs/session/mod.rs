@@ -115,10 +115,10 @@ fn read(
         }
     }
     if found.sessions.is_empty() {
-        return Err(ExpectedError::Usage {
-            problem: format!("no readable record: {}", found.left_out.join("; ")),
-            remedy: None,
-        });
+        return Err(ExpectedError::usage(
+            format!("no readable record: {}", found.left_out.join("; ")),
+            None,
+        ));
     }
     found.sessions.sort_by(|a, b| (&a.started_at, &a.name).cmp(&(&b.started_at, &b.name)));
     Ok(found)
@@ -197,10 +197,8 @@ fn scored(dir: &Path, record: &Record) -> Result<Checked, ExpectedError> {
     if !record.is_rebuilt() {
         return Ok(checked(record));
     }
-    let scored = score_opened(record).map_err(|error| ExpectedError::RecordUnreadable {
-        path: dir.to_owned(),
-        problem: error.to_string(),
-    });
+    let scored = score_opened(record)
+        .map_err(|error| ExpectedError::unreadable_record(dir, error.to_string()));
     scored.map(|(run, warnings)| Checked { run, warnings, note: None, is_doubtful: false })
 }
 
@@ -293,6 +291,6 @@ pub fn comparison(before: &[PathBuf], after: &Path) -> Result<Page, ExpectedErro
     let sessions: Result<Vec<_>, _> = before.iter().map(|dir| session(dir)).collect();
     let options = Options { vary: vec!["driver".to_owned()], ..Options::default() };
     let report = diff(&sessions?, &[session(after)?], &options);
-    let report = report.map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
+    let report = report.map_err(ExpectedError::internal)?;
     Ok(diff_page(&report, Detail::Changes))
 }

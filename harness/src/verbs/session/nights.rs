@@ -32,8 +32,7 @@ const DECLARED_FILE: &str = "declared.jsonl";
 /// When the file cannot be written.
 pub fn declare(folder: &Path, change: &Declared) -> Result<PathBuf, ExpectedError> {
     let path = folder.join(DECLARED_FILE);
-    let line = serde_json::to_string(change)
-        .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
+    let line = serde_json::to_string(change).map_err(ExpectedError::internal)?;
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).open(&path);
     file.and_then(|mut file| writeln!(file, "{line}"))
@@ -54,13 +53,14 @@ pub fn declared(folders: &[PathBuf]) -> Result<Vec<Declared>, ExpectedError> {
         }
         let text = read_text("declared changes", &path, RECORD_BYTES_MAX)?;
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
-            let change = change(line).map_err(|problem| ExpectedError::Usage {
-                problem: format!("{}:{}: {problem}", path.display(), at + 1),
-                remedy: Some(
-                    "correct or remove the line, accepted: {\"at\": \"2026-01-31T00:00:00Z\", \
-                     \"what\": \"...\"}"
-                        .to_owned(),
-                ),
+            let change = change(line).map_err(|problem| {
+                ExpectedError::usage(
+                    format!("{}:{}: {problem}", path.display(), at + 1),
+                    Some(
+                        "correct or remove the line, accepted: {\"at\": \"2026-01-31T00:00:00Z\", \
+                     \"what\": \"...\"}",
+                    ),
+                )
             })?;
             found.push(change);
         }
@@ -113,12 +113,13 @@ pub fn pins(folder: &Path) -> Result<Pins, ExpectedError> {
         return Ok(Pins::new());
     }
     let text = read_text("pinned baselines", &path, RECORD_BYTES_MAX)?;
-    serde_json::from_str(&text).map_err(|error| ExpectedError::Usage {
-        problem: format!("{}: {}", path.display(), parser_message(&error.to_string())),
-        remedy: Some(
-            "accepted: {\"NAME\": {\"at\": \"2026-01-31T00:00:00Z\", \"records\": [\"...\"]}}"
-                .to_owned(),
-        ),
+    serde_json::from_str(&text).map_err(|error| {
+        ExpectedError::usage(
+            format!("{}: {}", path.display(), parser_message(&error.to_string())),
+            Some(
+                "accepted: {\"NAME\": {\"at\": \"2026-01-31T00:00:00Z\", \"records\": [\"...\"]}}",
+            ),
+        )
     })
 }
 
@@ -151,10 +152,10 @@ pub fn pin(
         let inside = folder.join(name);
         let same = |path: &Path| path.canonicalize().ok();
         if same(&inside).is_none() || same(&inside) != same(&record.path) {
-            return Err(ExpectedError::Usage {
-                problem: format!("{} is no record in {}", record.path.display(), folder.display()),
-                remedy: Some("move it there, or pin records of that folder".to_owned()),
-            });
+            return Err(ExpectedError::usage(
+                format!("{} is no record in {}", record.path.display(), folder.display()),
+                Some("move it there, or pin records of that folder"),
+            ));
         }
         names.push(name.to_string_lossy().into_owned());
     }
@@ -179,8 +180,7 @@ pub fn unpin(folder: &Path, name: &str) -> Result<(), ExpectedError> {
 
 fn write(folder: &Path, pins: &Pins) -> Result<(), ExpectedError> {
     let path = folder.join(PINS_FILE);
-    let text = serde_json::to_string_pretty(pins)
-        .map_err(|error| ExpectedError::Internal { what: error.to_string() })?;
+    let text = serde_json::to_string_pretty(pins).map_err(ExpectedError::internal)?;
     write_whole(&path, format!("{text}\n").as_bytes())
 }
 
