@@ -67,6 +67,8 @@ pub fn plan(
     let ledger = ledger()?;
     let claimed = ledger.words_of(&names(&requested, &skips));
     let left_out = &sparse[layout.sparse.len()..];
+    // A profile that decides nothing has no level to lose.
+    let jitter_needs = jitter_needs.filter(|_| profile.decides);
     skips.extend(jitter_needs.map(|needed| without_jitter(profile, left_out, needed)));
     Ok(Plan {
         profile: profile.name.clone(),

@@ -5,7 +5,7 @@
 use gpubench_record::{CellResult, Condition, Estimate, MechanismRow, counted};
 
 use super::level::{Scale, blocks_needed, of_jitter, reaching};
-use super::row::Row;
+use super::row::{NOT_EVALUATED, Row};
 use super::{Context, reference, word};
 use crate::figures::latency::{Tail, UNIT};
 use crate::figures::lone::{GROUPS_MIN, LONE_MIN, Lone};
@@ -35,7 +35,8 @@ const LONG: &str = "% of the time passes inside requests longer than 3 native me
 /// Whether a text of a row is about another figure of it, and no doubt.
 #[must_use]
 pub fn is_other_figure(text: &str) -> bool {
-    OTHER_FIGURES.iter().any(|begin| text.starts_with(begin)) || text.ends_with(LONG)
+    let counts = [NOT_EVALUATED, WITHOUT_TAIL].iter().any(|part| text.contains(part));
+    counts || OTHER_FIGURES.iter().any(|begin| text.starts_with(begin)) || text.ends_with(LONG)
 }
 
 /// The row of one variant beside the aggressor of this pair.
@@ -236,6 +237,9 @@ fn at_load(context: &Context<'_>, contended: &Key, lone: &Pairs<'_>, row: &mut R
     row.matrix.tail_at_load = Some(estimate);
 }
 
+/// What [`without_tail`] says of blocks.
+const WITHOUT_TAIL: &str = " have no tail at the offered load";
+
 /// Counts the blocks that give no tail at the offered load.
 fn without_tail(pairs: &Pairs<'_>, tail: &Tail, row: &mut Row) {
     let no_p99 = pairs.measured.len() - tail.values.len();
@@ -249,7 +253,7 @@ fn without_tail(pairs: &Pairs<'_>, tail: &Tail, row: &mut Row) {
         let (lost, all) = (no_p99 + pairs.left_out.len(), pairs.measured.len());
         let all = all + pairs.left_out.len();
         row.warn(format!(
-            "{lost} of {} have no tail at the offered load ({})",
+            "{lost} of {}{WITHOUT_TAIL} ({})",
             counted(all, "block"),
             why.join("; ")
         ));

@@ -211,7 +211,7 @@ impl Row {
     pub(super) fn finish(mut self) -> Self {
         let findings = std::mem::take(&mut self.findings).into_iter().map(|one| ("", one));
         let unevaluated = std::mem::take(&mut self.unevaluated).into_iter();
-        let unevaluated = unevaluated.map(|one| (" was not evaluated", one));
+        let unevaluated = unevaluated.map(|one| (NOT_EVALUATED, one));
         for (what, (gate, cells)) in findings.chain(unevaluated) {
             if let Some((first, detail)) = cells.first_key_value() {
                 let count = counted(cells.len(), "cell");
@@ -239,6 +239,9 @@ impl Row {
         }
     }
 }
+
+/// What a row says of gates that its cells could not be held against.
+pub(super) const NOT_EVALUATED: &str = " was not evaluated";
 
 /// Adds the gates of a cell.
 fn keep<'a>(
