@@ -18,8 +18,7 @@ steps=(loom memcheck drd fuzz damage kills formats page scale fleets history mac
     profiles nights manifests slurm prometheus packages crates)
 package=(--locked -p gpubench-workloads)
 
-# The ring between issuer and reaper and the count of committed rows, in every order of execution
-# that the memory model allows.
+# The count of committed rows, in every order of execution that the memory model allows.
 step_loom() { timeout --kill-after=30 30m cargo test "${package[@]}" --test loom; }
 
 # The tests of the tenant's hot path: generator, sample log, clock.
