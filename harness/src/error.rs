@@ -365,9 +365,6 @@ pub const WRITTEN_BYTES_MAX: u64 = 1 << 20;
 pub const RECORD_BYTES_MAX: u64 = 1 << 29;
 
 /// The text of a file of at most this many bytes.
-///
-/// # Errors
-/// When it cannot be read, is longer, or is no text.
 pub fn read_text(what: &'static str, path: &Path, bytes_max: u64) -> Result<String, ExpectedError> {
     read_limited(path, bytes_max).map_err(|source| ExpectedError::Unreadable {
         what,

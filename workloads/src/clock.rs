@@ -80,9 +80,6 @@ pub trait Time: Send + Sync + 'static {
     }
 
     /// Joins the clock as participant `me`, on the calling thread.
-    ///
-    /// # Errors
-    /// When the clock refuses, for example a number that is not reserved.
     fn join(&self, me: u32) -> Result<(), ClockError>;
 
     fn leave(&self, me: u32) -> Result<(), ClockError>;

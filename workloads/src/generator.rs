@@ -62,9 +62,6 @@ pub trait Submit {
     fn submit(&mut self, slot: usize) -> Result<(), DeviceError>;
 
     /// Whether all submitted requests have ended.
-    ///
-    /// # Errors
-    /// When the driver reports an error of them.
     fn is_idle(&mut self) -> Result<bool, DeviceError>;
 
     /// Number of event pairs, which limits the outstanding requests.

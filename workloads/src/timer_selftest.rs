@@ -79,9 +79,6 @@ pub fn punctuality(
 }
 
 /// As [`punctuality`], after the time that the host takes from a spinning thread of the class.
-///
-/// # Errors
-/// As [`punctuality`].
 pub fn with_stops(
     duration: Duration,
     class: Class,

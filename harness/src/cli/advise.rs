@@ -155,9 +155,6 @@ impl FromArgMatches for QuestionFlags {
 }
 
 /// Advises and prints.
-///
-/// # Errors
-/// When an answer is wrong or missing, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let record = args.from.as_deref();
     let record = record.map(|path| read_record(path, ui)).transpose()?;

@@ -60,9 +60,6 @@ fn fault_names() -> Vec<&'static str> {
 
 impl AfterCellsFlags {
     /// Refuses flags that contradict the profile.
-    ///
-    /// # Errors
-    /// When a flag needs built-in victims and the profile has a user program.
     pub fn check(&self, profile: &Profile) -> Result<(), ExpectedError> {
         let has_extras = self.probes || self.escape || self.faults.is_some();
         if has_extras && profile.user_victim.victim().is_some() {

@@ -55,9 +55,6 @@ enum ClaimsFormat {
 }
 
 /// Prints the ledger, its recipes, or the verdicts of records.
-///
-/// # Errors
-/// When a record cannot be read, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let ledger = ledger()?;
     let opened = args.records.iter().map(|dir| open_scored(dir, Repair::No));

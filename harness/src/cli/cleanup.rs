@@ -36,9 +36,6 @@ pub struct Args {
 }
 
 /// Undoes the changes and prints them.
-///
-/// # Errors
-/// When the device is unknown, a change could not be undone, or the GPU is in use.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let dir = state_dir().map_err(verdict::from_journal)?;
     let wanted = Wanted::of(args.device.as_ref(), &dir)?;

@@ -97,9 +97,6 @@ pub struct ProfileFlags {
 
 impl ProfileFlags {
     /// Loads the profile and applies the flags to it.
-    ///
-    /// # Errors
-    /// When the profile does not exist, or is wrong.
     pub fn load(&self) -> Result<Profile, ExpectedError> {
         let overrides = Overrides {
             seed: self.seed,
@@ -188,9 +185,6 @@ impl OutputFlag {
     }
 
     /// Writes the file, or prints without one.
-    ///
-    /// # Errors
-    /// When the output cannot be written.
     pub fn write(&self, text: impl AsRef<[u8]>, ui: &Ui) -> Result<(), ExpectedError> {
         match &self.output {
             None => ui.print_bytes(text.as_ref()),
@@ -220,9 +214,6 @@ pub fn exit_codes_help(codes: &[ExitCode]) -> String {
 }
 
 /// A value as indented JSON with a newline at the end.
-///
-/// # Errors
-/// When the value has no JSON form, which is a bug.
 pub fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
     gpubench_show::json(value).map_err(ExpectedError::internal)
 }

@@ -35,9 +35,6 @@ pub struct Args {
 }
 
 /// Reads the records and prints them.
-///
-/// # Errors
-/// When a record cannot be read, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let found = records(&args.records, |run| {
         // A table needs none of them, and they are most of a record.

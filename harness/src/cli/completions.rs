@@ -21,9 +21,6 @@ pub struct Args {
 }
 
 /// Prints them.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut super::command(), "gpubench", &mut text);

@@ -67,9 +67,6 @@ pub struct Args {
 }
 
 /// Checks this host and prints the report. Without a device the exit code is 3.
-///
-/// # Errors
-/// When the profile is wrong, nothing can run on this host, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     if args.calibrate {
@@ -227,9 +224,6 @@ fn achieved_row(one: &Achieved) -> [String; 4] {
 
 /// Runs the sessions: the native cells of the profile and their repetitions, with the calibration
 /// of the first one. Returns the spread with those of earlier sessions, and its file as text.
-///
-/// # Errors
-/// When a session cannot run, is interrupted, or the file cannot be written.
 pub(super) fn measure_spread(
     args: &Args,
     profile: &Profile,

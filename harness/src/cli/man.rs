@@ -22,9 +22,6 @@ pub struct Args {
 }
 
 /// Prints or writes them.
-///
-/// # Errors
-/// When stdout or the folder cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     match &args.output {
         None => {

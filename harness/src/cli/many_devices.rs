@@ -54,9 +54,6 @@ pub struct DevicesFlags {
 
 impl DevicesFlags {
     /// The one device of a run without a list: `Ok(None)` is the default. An error has the list.
-    ///
-    /// # Errors
-    /// With the list of several devices.
     pub fn one(&self) -> Result<Option<&DeviceSelector>, Several<'_>> {
         match self.device.as_slice() {
             [] => Ok(None),
@@ -66,9 +63,6 @@ impl DevicesFlags {
     }
 
     /// Refuses a flag that has no meaning for one device.
-    ///
-    /// # Errors
-    /// When it is there.
     pub fn check_one(&self) -> Result<(), ExpectedError> {
         if !self.parallel {
             return Ok(());
@@ -89,9 +83,6 @@ pub struct Several<'a> {
 
 impl Several<'_> {
     /// Measures them into folders of `out`, and prints one line for each.
-    ///
-    /// # Errors
-    /// When the list is wrong, or the user interrupts.
     pub fn run(&self, out: &Path, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         let targets = targets(self.wanted)?;
         for target in &targets {
@@ -266,9 +257,6 @@ pub struct Part {
 impl Part {
     /// Reads it from the environment, and asks for a SIGTERM when the parent dies, which ends this
     /// run as the user's signal does. A run that no parent started is alone.
-    ///
-    /// # Errors
-    /// When the parent has died.
     pub fn of_environment() -> Result<Self, ExpectedError> {
         let Some(text) = std::env::var(PART_OF).ok() else {
             return Ok(Self::default());

@@ -104,9 +104,6 @@ pub struct Args {
 }
 
 /// Runs the matrix and prints its report.
-///
-/// # Errors
-/// When nothing could run or be written. The record has all measurements until then.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let key = args.sign_key.as_deref().map(read).transpose()?;
     let (session, out, setup) = match &args.resume {

@@ -52,9 +52,6 @@ pub struct Args {
 }
 
 /// Reads the records and prints the devices that differ.
-///
-/// # Errors
-/// When no record can be read, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let format = format_of(&args.format, FORMATS)?;
     let found = night_means(&args.folders, is_compared)?;

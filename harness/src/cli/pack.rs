@@ -131,9 +131,6 @@ impl PriceArgs {
 }
 
 /// Packs and prints.
-///
-/// # Errors
-/// When an input is wrong, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     if args.chargeback {
         let bill = args.bill(ui)?;

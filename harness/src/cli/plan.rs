@@ -52,9 +52,6 @@ pub struct Args {
 }
 
 /// Plans and prints.
-///
-/// # Errors
-/// When the profile is wrong, no mechanism can run, or stdout cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     if args.rehearse {
@@ -281,9 +278,6 @@ pub(super) fn detectable_table(rows: &[Detectable]) -> Table {
 // `gpubench plan --rehearse`: sets up and undoes each mechanism, without measuring.
 
 /// Sets up and undoes each mechanism, and prints how that ended.
-///
-/// # Errors
-/// When no mechanism can run, or the host is not restored.
 pub(super) fn run_rehearsal(
     args: &Args,
     profile: &Profile,

@@ -96,9 +96,6 @@ pub struct Args {
 }
 
 /// Renders and prints.
-///
-/// # Errors
-/// When the record cannot be read, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let format = format::find(&args.format).ok_or_else(|| ExpectedError::UnknownName {
         kind: "format",
@@ -219,9 +216,6 @@ fn format_names() -> Vec<&'static str> {
 // `gpubench report --anonymize`: a copy of a record to be passed on.
 
 /// Writes an anonymized copy of one record to a new folder.
-///
-/// # Errors
-/// When several records are named, the folder exists, or a file cannot be read or written.
 pub fn anonymize(records: &[PathBuf], target: &Path, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let [record] = records else {
         return Err(ExpectedError::usage(

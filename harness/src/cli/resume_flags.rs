@@ -22,9 +22,6 @@ struct Fixed {
 }
 
 /// Refuses flags whose value is not that of the run. Equal values are accepted.
-///
-/// # Errors
-/// With the first such flag and both values.
 pub(super) fn check(args: &Args, run: &Interrupted) -> Result<(), ExpectedError> {
     let fixed = fixed(args, run)?;
     let Some(Fixed { flag, given, record }) =

@@ -15,9 +15,6 @@ use crate::error::ExpectedError;
 use crate::verbs::verdict;
 
 /// Runs the plan.
-///
-/// # Errors
-/// When the run fails for a reason other than a signal.
 pub fn run_until_signal(
     setup: Setup,
     kernel_log: Option<KernelLog>,
@@ -61,9 +58,6 @@ pub(super) struct Signals {
 
 impl Signals {
     /// Installs the handlers, which replace the default action (end of the process).
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub(super) fn catch() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,

@@ -127,9 +127,6 @@ enum Format {
 }
 
 /// Simulates and prints.
-///
-/// # Errors
-/// When an input is wrong, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let with_flags = args.scenario()?;
     let calibrated = match &args.run.calibrate {

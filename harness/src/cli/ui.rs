@@ -57,17 +57,11 @@ impl Ui {
     }
 
     /// Prints a result. A pipe closed by its reader, such as `| head`, is not an error.
-    ///
-    /// # Errors
-    /// When stdout cannot be written, for example to a full disk.
     pub fn print(&self, text: &str) -> Result<(), ExpectedError> {
         self.print_bytes(text.as_bytes())
     }
 
     /// Prints a document for people.
-    ///
-    /// # Errors
-    /// When stdout cannot be written, for example to a full disk.
     pub fn page(&self, page: &Page) -> Result<(), ExpectedError> {
         self.print(&page.text(self.look()))
     }

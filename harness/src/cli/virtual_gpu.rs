@@ -112,9 +112,6 @@ struct Exec {
 }
 
 /// Runs the sub-verb.
-///
-/// # Errors
-/// When the virtual GPU or the program cannot be started.
 pub fn run(args: &Args, ui: &Ui) -> Result<Status, ExpectedError> {
     match &args.what {
         What::Exec(exec) => run_program(exec).map(Status::Child),
@@ -266,9 +263,6 @@ struct FidelityArgs {
 }
 
 /// Runs the model of each record and prints the comparison.
-///
-/// # Errors
-/// When a record or list cannot be read, a run fails, or the output cannot be written.
 fn compare_with_records(args: &FidelityArgs, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let format = format_of(&args.format, FORMATS)?;
     let options = load(&args.profile, &Overrides::default())?;

@@ -32,21 +32,15 @@ pub enum FaultRequest {
 /// The flags of the command line.
 #[derive(Debug, Clone, Default)]
 pub struct AfterCells {
-    /// `--probes`.
     pub probes: bool,
-    /// `--escape`.
     pub escape: bool,
     /// `--faults` and `--no-faults`.
     pub faults: FaultRequest,
-    /// `--fault-trials`.
     pub fault_trials: Option<u32>,
 }
 
 /// Adds probes and fault trials to a plan. `is_virtual_time` says whether the device is virtual and
 /// its time too: a host that no other user shares.
-///
-/// # Errors
-/// When a flag needs another one, or the profile selects nothing that may run.
 pub fn add(
     plan: &mut Plan,
     profile: &Profile,

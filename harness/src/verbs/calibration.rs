@@ -121,9 +121,6 @@ pub struct KeptCalibrations {
 
 impl KeptCalibrations {
     /// The file for a run of this plan; `None` where nothing is kept.
-    ///
-    /// # Errors
-    /// When the folder for state cannot be named.
     pub fn of(
         session: &DeviceSession,
         plan: &Plan,
@@ -247,9 +244,6 @@ fn read_if_kept(what: &'static str, path: &Path) -> Result<Option<String>, Expec
 
 /// The file of a device, with this end of its name. `None` for a text that is no UUID: the UUID of
 /// a record is untrusted input and must not name another file.
-///
-/// # Errors
-/// When the folder for state cannot be named.
 pub(super) fn device_file(
     folder: &str,
     uuid: &str,
@@ -263,9 +257,6 @@ pub(super) fn device_file(
 }
 
 /// Writes such a file as a whole, in a folder that only this user can read.
-///
-/// # Errors
-/// When it cannot be written.
 pub(super) fn write_private(path: &Path, text: &str) -> Result<(), ExpectedError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);

@@ -63,9 +63,6 @@ impl DeviceSession {
 
     /// Starts the guard process, starts or finds the device, and takes its lock. `time` applies to
     /// a virtual device; a real device has the wall clock.
-    ///
-    /// # Errors
-    /// When there is none, or another run holds its lock.
     pub fn open(
         device: Option<&DeviceSelector>,
         seed: u64,
@@ -199,9 +196,6 @@ fn wall_environment(nvml: &Nvml, kind: DeviceKind) -> BTreeMap<OsString, OsStrin
 }
 
 /// Finds a real device without taking its lock, for verbs that change nothing.
-///
-/// # Errors
-/// When there is no such device.
 pub fn find(device: Option<&DeviceSelector>) -> Result<Nvml, ExpectedError> {
     find_allotted(device).map(|(nvml, _)| nvml)
 }
@@ -255,9 +249,6 @@ const STEP: Duration = Duration::from_millis(100);
 const NAMED_MAX: usize = 8;
 
 /// Checks that no process has a context on the device.
-///
-/// # Errors
-/// When there is one, with the process ids.
 pub(super) fn check(session: &DeviceSession) -> Result<(), ExpectedError> {
     let mut pids = Vec::new();
     for _ in 0..WAITS {

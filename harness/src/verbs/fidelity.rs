@@ -57,9 +57,6 @@ pub fn machine_name(
 }
 
 /// A machine by name or path.
-///
-/// # Errors
-/// When there is none, or its file is wrong.
 pub fn load(name: &str) -> Result<Machine, ExpectedError> {
     Machine::load(name).map_err(|error| verdict::from_virtual_gpu(error.into()))
 }

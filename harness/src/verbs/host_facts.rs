@@ -21,7 +21,6 @@ use crate::error::ExpectedError;
 /// Options of the command line about the host.
 #[derive(Debug, Clone, Default)]
 pub struct HostOptions {
-    /// `--hami-lib`.
     pub hami_lib: Option<PathBuf>,
     /// `--allow-reconfigure` and `--no-reconfigure`.
     pub reconfigure: Reconfigure,
@@ -138,9 +137,6 @@ pub fn labels(facts: &HostFacts) -> Vec<String> {
 const OF_THE_KERNEL: &str = "/dev/kmsg";
 
 /// Opens the kernel log at its end. A virtual device has a log of its own.
-///
-/// # Errors
-/// Why it cannot be read, in one line.
 pub fn open(session: &DeviceSession) -> Result<KernelLog, String> {
     let address = session.nvml().pci_address();
     let Some(device) = std::env::var_os(ENV).map(PathBuf::from) else {

@@ -63,9 +63,6 @@ pub struct HostReport {
 
 /// Checks this host. Returns the report with everything found, and the error that limits what can
 /// run here, if there is one.
-///
-/// # Errors
-/// When `--device` or the machine file is wrong.
 pub fn check_host(
     device: Option<&DeviceSelector>,
     options: &HostOptions,
@@ -170,9 +167,6 @@ impl HostReport {
 
     /// The smallest change of a rate that the profile's blocks find with 80 % power, as a
     /// logarithm.
-    ///
-    /// # Errors
-    /// Why it is unknown.
     pub fn detectable_effect(&self) -> Result<(&Spread, f64), String> {
         let spread = self.spread.as_ref().map_err(Clone::clone)?;
         let effect = mde80(spread.sd_log, self.blocks, Confidence::P95);

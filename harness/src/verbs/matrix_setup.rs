@@ -60,9 +60,6 @@ pub struct MatrixSetup {
 }
 
 /// Plans the matrix and makes its folder.
-///
-/// # Errors
-/// When nothing can run, the host is not restored, or the folder is not writable.
 pub fn matrix_setup(
     session: &DeviceSession,
     options: &HostOptions,
@@ -104,9 +101,6 @@ pub fn matrix_setup(
 }
 
 /// Everything for an interrupted run that goes on.
-///
-/// # Errors
-/// When this host differs from the one of its first start, or is not restored.
 pub fn resumed_setup(
     session: &DeviceSession,
     run: Interrupted,
@@ -254,9 +248,6 @@ pub struct Rehearsed {
 
 /// Rehearses every mechanism of the profile's plan; skipped ones are listed with their reason. Also
 /// returns what the user should know.
-///
-/// # Errors
-/// When no mechanism can run, or the host is not restored.
 pub fn rehearse(
     session: &DeviceSession,
     options: &HostOptions,

@@ -52,9 +52,6 @@ pub enum Repair {
 
 /// Opens a record. A run that left no scores is scored now, by the same rules. A run that is still
 /// going is scored as far as it got.
-///
-/// # Errors
-/// When it cannot be opened, scored or repaired.
 pub fn open_scored(dir: &Path, repair: Repair) -> Result<Opened, ExpectedError> {
     let record = open(dir)?;
     let checked = if record.is_rebuilt() {
@@ -112,9 +109,6 @@ pub struct Verified {
 
 /// Checks the files of a record against their checksums, its scores against its cells, and its
 /// signature where a key is given.
-///
-/// # Errors
-/// When it cannot be opened.
 pub fn verified(dir: &Path, key: Option<&VerifyingKey>) -> Result<Verified, ExpectedError> {
     let mut found = verified_without_key(dir)?;
     match key {
@@ -155,9 +149,6 @@ fn verified_without_key(dir: &Path) -> Result<Verified, ExpectedError> {
 }
 
 /// Opens these records and returns the newest, which also counts the fault trials of the others.
-///
-/// # Errors
-/// When one of them cannot be opened, scored or repaired.
 pub fn newest(dirs: &[PathBuf], repair: Repair) -> Result<Opened, ExpectedError> {
     let mut all = Vec::new();
     for dir in dirs {
@@ -194,9 +185,6 @@ pub struct Concluded {
 }
 
 /// Turns the logs of a run that just ended into Parquet, scores it and writes its record.
-///
-/// # Errors
-/// When the folder cannot be written, or the record contradicts itself.
 pub fn conclude(out: &Path) -> Result<Concluded, ExpectedError> {
     let (mut run, mut warnings) = store(out, |dir, error| {
         ExpectedError::internal(format!(
@@ -232,17 +220,12 @@ fn store(
     Ok((record, warnings))
 }
 
-/// Opens a record.
-///
-/// # Errors
-/// When there is none, or it cannot be read by this version.
 pub fn open(dir: &Path) -> Result<Record, ExpectedError> {
     Record::open(dir).map_err(|error| verdict::from_store(dir, error))
 }
 
 // The latency charts of a record, for the formats that show them.
 
-/// The figures of a cell for each of [`PERCENTILES`].
 const FIGURES: [fn(&CellFigures) -> Option<f64>; PERCENTILES.len()] = [
     |of| of.open_latency_p50_ns,
     |of| of.open_latency_p90_ns,

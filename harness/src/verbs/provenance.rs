@@ -72,9 +72,6 @@ pub const VARIABLE: &str = "GPUBENCH_LABELS";
 const ACCEPTED: &str = "KEY=VALUE, without commas and quotes";
 
 /// The labels of a run. Those of the command line replace those of the variable.
-///
-/// # Errors
-/// When a label has no key or value, or a file cannot be read.
 pub fn labels_of_run(
     flags: &[(String, String)],
 ) -> Result<BTreeMap<String, String>, ExpectedError> {
@@ -87,10 +84,6 @@ pub fn labels_of_run(
     Ok(labels)
 }
 
-/// One label.
-///
-/// # Errors
-/// With what is accepted.
 pub fn label(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
     let is_plain = |text: &str| !text.is_empty() && !text.contains([',', '"', '=', '@']);

@@ -38,9 +38,6 @@ pub enum JudgeError {
 }
 
 /// Reads the folder of a run and scores it; also returns the warnings. Writes nothing.
-///
-/// # Errors
-/// When the record cannot be read, or contradicts itself.
 pub(super) fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
     score_opened(&Record::open(dir)?)
 }
@@ -102,9 +99,6 @@ pub(super) fn judged(record: &Record) -> Result<Judged, JudgeError> {
 
 /// Scores a record with judged cells and trials, and counts fault trials of other records with its
 /// own.
-///
-/// # Errors
-/// When the scoring rules refuse it.
 pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), JudgeError> {
     settle_outcomes(&mut run.cells);
     // A plan of format 1.0 has neither claims nor published words; those of this version count.

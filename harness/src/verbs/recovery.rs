@@ -103,9 +103,6 @@ pub fn after_death(dead: &RunId) {
 
 /// Undoes what dead runs left on the device of a new run, whose lock this process holds, and on
 /// virtual devices that are gone. Returns one line if there was anything.
-///
-/// # Errors
-/// When a device setting cannot be restored.
 pub fn before_run(
     dir: &Path,
     gpu: &str,
@@ -136,9 +133,6 @@ pub fn has_journal(dir: &Path, gpu: &str) -> Result<bool, ExpectedError> {
 }
 
 /// Undoes what dead runs left, those with a wanted journal and all private things.
-///
-/// # Errors
-/// When a journal cannot be read or written.
 pub fn clean_up(
     dir: &Path,
     is_wanted: &dyn Fn(&Leftover) -> bool,
@@ -335,9 +329,6 @@ impl Shared {
 
 impl GuardProcess {
     /// Starts the guard process of this run. [`GuardProcess::watch`] must follow.
-    ///
-    /// # Errors
-    /// When it cannot be started.
     pub fn start(is_virtual: bool) -> std::io::Result<Self> {
         let shared = Arc::new(Shared { run: RunId::own()?, state: Mutex::default() });
         // A test of the journal: coordinator and guard process die together.
@@ -392,9 +383,6 @@ impl Drop for GuardProcess {
 
 /// The journal of a run on this device, and what was undone for it, one line each: what dead runs
 /// left is undone first.
-///
-/// # Errors
-/// When a device setting that a dead run changed cannot be restored.
 pub fn journal_of(
     session: &DeviceSession,
 ) -> Result<(JournalLocation, Vec<String>), ExpectedError> {

@@ -141,9 +141,6 @@ impl Interrupted {
 
     /// Checks that this host is as it was. `planned` is what it would plan now, without what comes
     /// after the cells.
-    ///
-    /// # Errors
-    /// When something differs.
     pub fn check(&self, session: &DeviceSession, planned: &Plan) -> Result<(), ExpectedError> {
         let clock = session.clock().name().to_owned();
         let before = (&self.identity, self.provenance.clock.as_str());
@@ -198,7 +195,6 @@ impl Interrupted {
     }
 }
 
-/// A resumed run.
 pub struct ResumedRun {
     /// Its plan, without what the interruption cut.
     pub plan: Plan,

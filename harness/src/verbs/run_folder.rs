@@ -28,9 +28,6 @@ pub struct RunFolder {
 }
 
 /// Checks that a folder holds no record and that no run uses it. Changes nothing.
-///
-/// # Errors
-/// When it holds a record or is in use.
 pub fn check(out: &Path) -> Result<(), ExpectedError> {
     // A folder that does not exist is free; what else is wrong with it shows when it is made.
     // Opening a pipe in its place would wait for a writer.
@@ -44,9 +41,6 @@ pub fn check(out: &Path) -> Result<(), ExpectedError> {
 }
 
 /// Makes the folder and checks that it is free and writable, before anything is measured.
-///
-/// # Errors
-/// When it is not.
 pub fn make(out: &Path) -> Result<RunFolder, ExpectedError> {
     let refused = |error| ExpectedError::from_write(out, error);
     std::fs::create_dir_all(out).map_err(refused)?;
@@ -58,9 +52,6 @@ pub fn make(out: &Path) -> Result<RunFolder, ExpectedError> {
 }
 
 /// Holds the folder of an interrupted run. Changes nothing.
-///
-/// # Errors
-/// When a run uses it.
 pub fn hold(out: &Path) -> Result<RunFolder, ExpectedError> {
     let refused = |error: std::io::Error| ExpectedError::unreadable_record(out, error.to_string());
     locked(out, File::open(out).map_err(refused)?)
@@ -94,9 +85,6 @@ fn lock(out: &Path, folder: File) -> Result<RunFolder, ExpectedError> {
 // What a run writes about its command line, so that a later start can go on with it.
 
 /// The settings of a run that begins.
-///
-/// # Errors
-/// When the profile has no JSON form, which is a bug.
 pub fn of_run(
     profile: &Profile,
     options: &HostOptions,

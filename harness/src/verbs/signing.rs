@@ -23,9 +23,6 @@ pub struct SigningKey(SecretKey);
 
 impl SigningKey {
     /// The secret key in a file of minisign. `password` is asked for where it has one.
-    ///
-    /// # Errors
-    /// When the text is no key, or its password is wrong.
     pub fn of_text(
         name: &str,
         text: &str,
@@ -46,9 +43,6 @@ impl SigningKey {
     }
 
     /// Signs the list of the files of a finished record.
-    ///
-    /// # Errors
-    /// When the list cannot be read, or the signature cannot be written.
     pub fn sign(&self, dir: &Path) -> Result<(), ExpectedError> {
         let list = dir.join(CHECKSUMS_FILE);
         let bytes =
@@ -91,9 +85,6 @@ pub struct VerifyingKey {
 }
 
 /// Reads a public key: a file of minisign, or its second line alone.
-///
-/// # Errors
-/// When it cannot be read, or is no public key.
 pub fn public_key(path: &Path) -> Result<VerifyingKey, ExpectedError> {
     let text = read_text("public key", path, WRITTEN_BYTES_MAX)?;
     let lines = text.lines().map(str::trim);

@@ -71,7 +71,6 @@ impl fmt::Display for Uuid {
 pub struct DeviceProps {
     /// Streaming multiprocessors that this process may use.
     pub sm_count: u32,
-    /// Bytes of L2.
     pub l2_bytes: u64,
     /// Bytes of device memory.
     pub total_bytes: u64,

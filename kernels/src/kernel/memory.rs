@@ -91,7 +91,6 @@ pub fn verify_pattern_check(kernels: &KernelSet) -> Result<(), VerifyError> {
 
 // `page_mark`: writes a marker into every page of a buffer.
 
-/// Marks pages.
 #[derive(Debug, Clone, Copy)]
 pub struct PageMark {
     /// The buffer: `pages` times `page_words` u32.

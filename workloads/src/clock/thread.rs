@@ -64,9 +64,6 @@ impl Cores {
     }
 
     /// Moves the calling thread to these cores.
-    ///
-    /// # Errors
-    /// When none of them may be used.
     pub fn apply(&self) -> Result<(), ClockError> {
         sched_setaffinity(None, &self.0).map_err(failed("sched_setaffinity"))
     }
@@ -117,9 +114,6 @@ pub fn set_fifo() -> Result<(), ClockError> {
 }
 
 /// Puts the calling thread into the real-time class, below the issuer.
-///
-/// # Errors
-/// As [`set_fifo`].
 pub fn set_fifo_of_reaper() -> Result<(), ClockError> {
     let class = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     set_class(class, FIFO_PRIORITY - 1)

@@ -51,9 +51,6 @@ impl WallClock {
     }
 
     /// Measures how late this thread wakes and sets the guard accordingly.
-    ///
-    /// # Errors
-    /// When the kernel refuses the timer slack or the sleep.
     pub fn measure_guard(&self) -> Result<u64, ClockError> {
         thread::set_timer_slack_ns(1)?;
         let mut late_ns = Vec::with_capacity(WAKES);
@@ -68,9 +65,6 @@ impl WallClock {
     }
 
     /// Sleeps up to the guard before an instant, and adapts the guard.
-    ///
-    /// # Errors
-    /// When the kernel refuses the sleep.
     pub fn sleep_to_guard(&self, t_ns: u64) -> Result<(), ClockError> {
         let sleep_to_ns = t_ns.saturating_sub(self.guard_ns());
         if monotonic_ns() < sleep_to_ns {

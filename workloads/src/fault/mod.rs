@@ -33,7 +33,6 @@ type ArmHelper = fn(&Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError>
 /// The device code of a fault.
 #[derive(Clone, Copy)]
 pub struct Injector {
-    /// The facts of the fault.
     pub facts: &'static Fault,
     /// Prepares it.
     arm: Arm,
@@ -137,9 +136,6 @@ pub enum InjectError {
 }
 
 /// The error code of harmless calls after a fault: a synchronisation and a small allocation.
-///
-/// # Errors
-/// When the call could not be made.
 pub fn afterwards(gpu: &Gpu) -> Result<i32, DriverError> {
     let tried = gpu
         .context

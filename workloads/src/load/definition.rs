@@ -12,7 +12,6 @@ use super::{Gpu, LoadError, Output};
 /// The device code of a workload. Every load sets every field; fields with a usual default are in
 /// [`More`].
 pub struct Load {
-    /// The facts of the workload.
     pub facts: &'static Workload,
     /// Its kernel, if it launches one.
     pub kernel: Option<Kernel>,
@@ -77,33 +76,21 @@ impl Load {
     }
 
     /// What this device lacks, in one line; `None` where the workload can run.
-    ///
-    /// # Errors
-    /// When a query of the device fails.
     pub fn lacks(&self, gpu: &Gpu) -> Result<Option<String>, LoadError> {
         (self.more.lacks)(gpu)
     }
 
     /// Its parameters for a device, before calibration.
-    ///
-    /// # Errors
-    /// When the device or the share is too small for it.
     pub fn first_guess(&self, props: &DeviceProps, share: f64) -> Result<WorkloadSpec, LoadError> {
         (self.first_guess)(self.facts.name, props, share)
     }
 
     /// Allocates and loads everything for its requests.
-    ///
-    /// # Errors
-    /// When a parameter is missing or impossible, or the driver refuses.
     pub fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
         (self.setup)(gpu, spec)
     }
 
     /// Checks results on the device, at a size of its own.
-    ///
-    /// # Errors
-    /// When a result is wrong or the driver refuses.
     pub fn verify(&self, gpu: &Gpu) -> Result<(), LoadError> {
         match (self.verify, self.kernel) {
             (Some(verify), _) => verify(self.facts.name, gpu),

@@ -84,9 +84,6 @@ pub static LOADS: LazyLock<Vec<&'static Load>> = LazyLock::new(|| {
 });
 
 /// The load of the workload with that name.
-///
-/// # Errors
-/// When it is unknown; the error lists the known ones.
 pub fn find(name: &str) -> Result<&'static Load, LoadError> {
     let found = LOADS.iter().find(|load| load.facts.name == name);
     found.copied().ok_or_else(|| {

@@ -78,9 +78,6 @@ pub fn is_abandoned() -> bool {
 
 impl<T: Send + 'static> BlockingCall<T> {
     /// Starts the call.
-    ///
-    /// # Errors
-    /// When no thread can be started.
     pub fn start(
         doing: impl Into<String>,
         work: impl FnOnce() -> T + Send + 'static,
@@ -101,9 +98,6 @@ impl<T: Send + 'static> BlockingCall<T> {
     }
 
     /// Waits for the answer within a limit. A late call continues and can be awaited again.
-    ///
-    /// # Errors
-    /// When the call is late.
     ///
     /// # Panics
     /// When the call panicked: the panic has been reported and continues here.

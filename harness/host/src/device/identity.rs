@@ -10,9 +10,6 @@ use super::nvml::{Nvml, QueryError};
 
 /// Reads from NVML what identifies the device. The number of SMs and the size of L2 are 0 until a
 /// tenant reports them from inside a context: see [`complete`].
-///
-/// # Errors
-/// When NVML does not report name, driver, memory size or compute capability.
 pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, QueryError> {
     let fact = |what| move |source| QueryError::Fact { what, source };
     let device = nvml.device().map_err(fact("device"))?;
@@ -191,19 +188,12 @@ impl Nvml {
     }
 
     /// The compute mode, by the vendor's name: which processes may have a context.
-    ///
-    /// # Errors
-    /// When NVML does not report it.
     pub fn compute_mode(&self) -> Result<&'static str, NvmlError> {
         let mode = self.device()?.compute_mode()?;
         let known = MODES.iter().find(|(known, _)| *known == mode);
         known.map(|(_, name)| *name).ok_or(NvmlError::UnexpectedVariant(0))
     }
 
-    /// Sets the compute mode.
-    ///
-    /// # Errors
-    /// When the name is unknown, or the user lacks the privilege.
     pub fn set_compute_mode(&self, name: &str) -> Result<(), NvmlError> {
         let known = MODES.iter().find(|(_, known)| *known == name);
         let (mode, _) = known.ok_or(NvmlError::InvalidArg)?;
@@ -211,9 +201,6 @@ impl Nvml {
     }
 
     /// Process ids of the clients of MPS servers.
-    ///
-    /// # Errors
-    /// When NVML does not report it.
     pub fn mps_client_pids(&self) -> Result<Vec<u32>, NvmlError> {
         let clients = self.device()?.mps_running_compute_processes()?;
         Ok(clients.into_iter().map(|client| client.pid).collect())

@@ -58,9 +58,6 @@ pub enum LockError {
 impl GpuLock {
     /// Takes the lock of a GPU in `/run/lock`, else in the temporary folder. Where the guard
     /// process of a dead run restores the host, its end is waited for.
-    ///
-    /// # Errors
-    /// When another run holds it, or no file can be made.
     pub fn take(uuid: &str) -> Result<Self, LockError> {
         let run_lock = Path::new("/run/lock");
         let folder = if run_lock.is_dir() { run_lock.to_path_buf() } else { std::env::temp_dir() };
@@ -74,10 +71,6 @@ impl GpuLock {
         })
     }
 
-    /// Takes the lock in a folder.
-    ///
-    /// # Errors
-    /// When another run holds it, or the file cannot be made.
     pub fn take_in(folder: &Path, uuid: &str) -> Result<Self, LockError> {
         let path: PathBuf = folder.join(format!("gpubench-{uuid}.lock"));
         let io = |source| LockError::Io { path: path.display().to_string(), source };

@@ -33,9 +33,6 @@ macro_rules! call {
 
 impl Nvml {
     /// Whether confidential computing is on.
-    ///
-    /// # Errors
-    /// When NVML does not report it.
     pub fn confidential(&self) -> Result<bool, NvmlError> {
         let mut state =
             sys::nvmlConfComputeSystemState_t { environment: 0, ccFeature: 0, devToolsMode: 0 };
@@ -50,9 +47,6 @@ impl Nvml {
     }
 
     /// MIG mode; `None` if the device has no MIG.
-    ///
-    /// # Errors
-    /// When NVML does not report it.
     pub fn mig_mode(&self) -> Result<Option<MigMode>, NvmlError> {
         match self.device()?.mig_mode() {
             Ok(mode) => Ok(Some(MigMode {
@@ -66,18 +60,12 @@ impl Nvml {
 
     /// Switches MIG mode. A driver can return success and report that the switch is pending; that
     /// is an error too.
-    ///
-    /// # Errors
-    /// When the switch is refused or pending.
     pub fn set_mig(&self, on: bool) -> Result<(), NvmlError> {
         let status = self.device()?.set_mig_mode(on)?;
         nvml_try(status)
     }
 
     /// Every instance profile that the device offers.
-    ///
-    /// # Errors
-    /// When NVML does not report it.
     pub fn mig_profiles(&self) -> Result<Vec<InstanceProfile>, NvmlError> {
         let device = self.raw_device()?;
         let mut found = Vec::new();
@@ -139,9 +127,6 @@ impl Nvml {
     }
 
     /// The existing instances, in the order of their ids.
-    ///
-    /// # Errors
-    /// When NVML does not report it.
     pub fn mig_instances(&self) -> Result<Vec<Instance>, NvmlError> {
         let device = self.raw_device()?;
         let mut found = Vec::new();

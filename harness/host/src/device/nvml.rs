@@ -84,9 +84,6 @@ pub struct HostGpu {
 
 /// The GPUs of this host, at least one, in the order of their index. The others can be used while
 /// one is lost.
-///
-/// # Errors
-/// When there is no driver, or the driver has no device.
 pub fn host_gpus() -> Result<Vec<HostGpu>, QueryError> {
     let library = Library::init().map_err(QueryError::of_start)?;
     let count = library
@@ -118,9 +115,6 @@ pub fn devices() -> Result<Vec<String>, QueryError> {
 
 impl Nvml {
     /// Loads NVML, from `library_dir` if given, and finds the device.
-    ///
-    /// # Errors
-    /// When the library or the device is missing.
     pub fn open(library_dir: Option<&Path>, key: &DeviceKey) -> Result<Self, QueryError> {
         let path = library_dir.map(|dir| dir.join("libnvidia-ml.so.1"));
         let mut builder = Library::builder();
@@ -157,10 +151,6 @@ impl Nvml {
         &self.library
     }
 
-    /// The device.
-    ///
-    /// # Errors
-    /// When it is lost.
     pub fn device(&self) -> Result<nvml_wrapper::Device<'_>, NvmlError> {
         self.library.device_by_uuid(self.uuid.as_str())
     }
@@ -181,9 +171,6 @@ impl Nvml {
     }
 
     /// The same processes, each with its GPU instance where MIG divides the device.
-    ///
-    /// # Errors
-    /// When NVML does not report them.
     pub fn compute_processes(&self) -> Result<Vec<(u32, Option<u32>)>, NvmlError> {
         let processes = self.device()?.running_compute_processes()?;
         let with_instance = |process: ProcessInfo| (process.pid, process.gpu_instance_id);
@@ -191,18 +178,12 @@ impl Nvml {
     }
 
     /// Reasons for reduced clocks, as NVML's bit mask.
-    ///
-    /// # Errors
-    /// When NVML does not report them.
     pub fn throttle_reasons(&self) -> Result<u64, NvmlError> {
         Ok(self.device()?.current_throttle_reasons()?.bits())
     }
 
     /// Peak bandwidth of the memory: two transfers a clock on every line of the bus, as in every
     /// memory since GDDR3 (the formula of NVIDIA's `deviceQuery` sample).
-    ///
-    /// # Errors
-    /// When NVML does not report clock or width.
     pub fn memory_peak_bytes_per_s(&self) -> Result<f64, NvmlError> {
         let device = self.device()?;
         let clock_mhz = f64::from(device.max_clock_info(Clock::Memory)?);
@@ -211,9 +192,6 @@ impl Nvml {
     }
 
     /// Peak single-precision rate: a multiply and an add on every core in every clock.
-    ///
-    /// # Errors
-    /// When NVML does not report clock or cores.
     pub fn fp32_peak_flops_per_s(&self) -> Result<f64, NvmlError> {
         let device = self.device()?;
         let clock_mhz = f64::from(device.max_clock_info(Clock::SM)?);

@@ -29,9 +29,6 @@ pub struct PrivateFolder {
 
 impl PrivateFolder {
     /// Makes a folder in `parent` whose name begins with `prefix`.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn make_in(parent: &Path, prefix: &str) -> std::io::Result<Self> {
         for _ in 0..ATTEMPTS {
             let root = tempfile::Builder::new()
@@ -50,9 +47,6 @@ impl PrivateFolder {
     }
 
     /// Makes a folder in the temporary folder.
-    ///
-    /// # Errors
-    /// As [`PrivateFolder::make_in`].
     pub fn temporary() -> std::io::Result<Self> {
         Self::make_in(&std::env::temp_dir(), TEMPORARY)
     }
@@ -63,9 +57,6 @@ impl PrivateFolder {
     }
 
     /// Keeps it when this process ends. Returns its path.
-    ///
-    /// # Errors
-    /// When it cannot be marked.
     pub fn keep(self) -> std::io::Result<PathBuf> {
         std::fs::write(self.root.path().join(KEPT), b"")?;
         Ok(self.root.keep())

@@ -15,9 +15,7 @@ pub enum DeviceSelector {
     Virtual(Option<String>),
     /// Index in the order of the driver.
     Index(u32),
-    /// `GPU-...`
     Gpu(String),
-    /// `MIG-...`
     Mig(String),
 }
 

@@ -75,10 +75,6 @@ pub struct VirtualGpu {
 }
 
 impl VirtualGpu {
-    /// Starts a virtual GPU.
-    ///
-    /// # Errors
-    /// When the machine is unknown or no folder can be used.
     pub fn start(machine: &str, time: TimeMode, seed: u64) -> Result<Self, VirtualGpuError> {
         let machine = Machine::load(machine)?;
         let mut gpu = Self { root: private_folder()?, machine, memory: None };
@@ -150,9 +146,6 @@ impl VirtualGpu {
     }
 
     /// A handle on its clock and state, for the coordinator.
-    ///
-    /// # Errors
-    /// When the state cannot be used.
     pub fn open(&self) -> Result<Device, VirtualGpuError> {
         Ok(Device::open(&self.device_dir())?)
     }
@@ -185,9 +178,6 @@ impl VirtualGpu {
     }
 
     /// Keeps it when this process ends, before a program has used it. Returns its folder.
-    ///
-    /// # Errors
-    /// When its folder cannot be marked.
     pub fn keep(self) -> Result<PathBuf, VirtualGpuError> {
         let path = self.root.path().display().to_string();
         let contents = self.device_dir().join(MEMORY_FILE);

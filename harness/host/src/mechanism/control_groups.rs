@@ -71,9 +71,6 @@ fn problem(root: &Path) -> Option<(String, String)> {
 }
 
 /// Moves a process into a group.
-///
-/// # Errors
-/// When the group is missing, or refuses the process.
 pub fn join(group: &Path, pid: u32) -> std::io::Result<()> {
     let members = group.join("cgroup.procs");
     let mut file = OpenOptions::new().append(true).create(true).open(members)?;

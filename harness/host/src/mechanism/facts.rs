@@ -93,11 +93,9 @@ pub struct HamiLibrary {
 /// Inputs of the user and of the device to the facts.
 #[derive(Debug, Clone, Default)]
 pub struct HostInputs {
-    /// `--hami-lib`.
     pub hami_lib: Option<PathBuf>,
     /// Shell command of the user's victim program.
     pub program: Option<String>,
-    /// `--allow-reconfigure`.
     pub allow_reconfigure: bool,
     /// Whether the driver would let this user change device settings.
     pub may_change_settings: bool,

@@ -29,9 +29,6 @@ impl InForce {
     }
 
     /// Servers of the daemon, by process id.
-    ///
-    /// # Errors
-    /// When the daemon does not answer.
     pub fn servers(&self) -> Result<Vec<u32>, String> {
         match &self.daemon {
             Some(daemon) => mps_control::servers(daemon).map_err(|error| error.to_string()),
@@ -52,9 +49,6 @@ impl InForce {
 
     /// Our control daemons, by process id: the processes of its folder that are neither servers nor
     /// our front end.
-    ///
-    /// # Errors
-    /// When the daemon does not answer.
     pub fn daemon_processes(&self) -> Result<Vec<u32>, String> {
         let Some(daemon) = &self.daemon else {
             return Ok(Vec::new());
@@ -67,9 +61,6 @@ impl InForce {
     }
 
     /// Disconnects a client through the daemon.
-    ///
-    /// # Errors
-    /// When there is no daemon, or it cannot be reached.
     pub fn terminate(&self, pid: u32) -> Result<(), String> {
         let daemon = self.daemon.as_ref();
         let daemon = daemon.ok_or("there is no MPS daemon to disconnect a client")?;

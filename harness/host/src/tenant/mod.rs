@@ -125,10 +125,6 @@ impl Tenant {
         self.link.set_pre_kill_hook(hook);
     }
 
-    /// Sends a message.
-    ///
-    /// # Errors
-    /// When the tenant has ended.
     pub async fn send(&mut self, message: &ToTenant) -> Result<(), TenantError> {
         match self.link.send(message).await {
             Ok(()) => Ok(()),
@@ -137,9 +133,6 @@ impl Tenant {
     }
 
     /// Sends a message and waits for the answer, at most `limit` for each.
-    ///
-    /// # Errors
-    /// As [`Tenant::receive`].
     pub async fn exchange(
         &mut self,
         message: &ToTenant,

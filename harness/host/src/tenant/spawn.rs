@@ -57,9 +57,6 @@ pub struct Spawner {
 
 impl Spawner {
     /// Starts tenants with these variables over the inherited ones.
-    ///
-    /// # Errors
-    /// When the path of this binary cannot be read.
     pub fn new(environment: BTreeMap<OsString, OsString>) -> std::io::Result<Self> {
         // /proc/self/exe names the running binary even after its file was replaced.
         let program = PathBuf::from("/proc/self/exe").canonicalize()?;
@@ -67,9 +64,6 @@ impl Spawner {
     }
 
     /// Starts a tenant with further variables and waits for its hello.
-    ///
-    /// # Errors
-    /// When it does not start, sends no hello, or has another protocol version.
     pub async fn spawn(
         &self,
         name: &str,
@@ -98,9 +92,6 @@ impl Spawner {
     }
 
     /// Starts tenants that are threads of one process, and waits for the hello of each.
-    ///
-    /// # Errors
-    /// As [`Spawner::spawn`].
     pub async fn spawn_together(
         &self,
         tenants: &[(String, Participants)],
@@ -207,9 +198,6 @@ pub struct StderrCapture(Arc<Mutex<Vec<String>>>);
 
 impl StderrCapture {
     /// Reads the other end of a process's standard error until it is closed.
-    ///
-    /// # Errors
-    /// When no thread can be started.
     pub fn keep(pipe: OwnedFd) -> std::io::Result<Self> {
         let kept = Self(Arc::default());
         let into = kept.clone();

@@ -90,18 +90,12 @@ pub struct Started {
 
 impl Started {
     /// Starts a run that prints where this process does.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn inheriting(target: &Target, out: &Path) -> std::io::Result<Self> {
         let mut command = prepared(target, out, &[]);
         Ok(Self { child: command.spawn()?, stdout: None, stderr: None })
     }
 
     /// Starts a run beside others.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn beside(target: &Target, out: &Path, beside: &Beside) -> std::io::Result<Self> {
         let mut command = prepared(target, out, &beside.others);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

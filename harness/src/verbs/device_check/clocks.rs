@@ -38,9 +38,6 @@ pub struct Clocks {
 
 impl Clocks {
     /// From telemetry of a cell with full load.
-    ///
-    /// # Errors
-    /// When no sample falls under load, or NVML does not report clock and reasons.
     pub fn sampled(nvml: &Nvml, rows: &[TelemetryRow]) -> Result<Self, String> {
         Self::of(nvml.sm_clocks(), rows)
     }

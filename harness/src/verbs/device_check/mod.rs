@@ -65,10 +65,6 @@ pub struct Spread {
     pub victim: &'static str,
 }
 
-/// Checks the device.
-///
-/// # Errors
-/// When no tenant starts, none can open the device, or kernels give wrong results.
 pub fn check_device(
     session: &DeviceSession,
     facts: &HostFacts,
@@ -206,10 +202,6 @@ fn rate(record: &Record, cell: &Cell) -> Result<f64, String> {
 /// Longest wait for an answer.
 const ANSWER: Duration = Duration::from_secs(120);
 
-/// Each workload with its result.
-///
-/// # Errors
-/// When the tenant does not start, cannot open the device, or gives no results.
 pub async fn all_workloads(session: &DeviceSession) -> Result<Vec<(String, Verification)>, String> {
     let participants = participants_of(0);
     let spawner = Spawner::new(session.environment()).map_err(|error| error.to_string())?;

@@ -197,9 +197,6 @@ fn readings(telemetry: &[Reading], metric: &str) -> Vec<f64> {
 
 /// What the kept sessions say about the native rates of these sessions: between them nothing
 /// changed. Only where all ran on one GPU with the calibration of the kept ones.
-///
-/// # Errors
-/// When the file of the spread cannot be read.
 pub fn kept_spread(
     sides: [&[Session]; 2],
 ) -> Result<BTreeMap<RowKey, Repeatability>, ExpectedError> {

@@ -27,9 +27,6 @@ pub struct RecordFolder {
 }
 
 /// The folders with records, each once, in the order of their names within an argument.
-///
-/// # Errors
-/// When an argument names none.
 pub fn record_folders(arguments: &[PathBuf]) -> Result<Vec<RecordFolder>, ExpectedError> {
     let mut found: Vec<RecordFolder> = Vec::new();
     for argument in arguments {

@@ -59,17 +59,11 @@ pub struct Sessions {
 
 /// Reads the records that the arguments name. Of a folder of records, those that cannot be read
 /// are left out by name; a record that is itself an argument must be readable.
-///
-/// # Errors
-/// When an argument names no record, or a record that cannot be read.
 pub fn sessions(arguments: &[PathBuf]) -> Result<Sessions, ExpectedError> {
     read(arguments, session)
 }
 
 /// Reads the records of two sides at once.
-///
-/// # Errors
-/// As [`sessions`], for each side.
 pub fn both_sides(before: &[PathBuf], after: &[PathBuf]) -> [Result<Sessions, ExpectedError>; 2] {
     std::thread::scope(|scope| {
         let beside = scope.spawn(|| sessions(before));
@@ -80,18 +74,12 @@ pub fn both_sides(before: &[PathBuf], after: &[PathBuf]) -> [Result<Sessions, Ex
 }
 
 /// Reads the records of folders of nights, through the index that is kept beside them.
-///
-/// # Errors
-/// As [`sessions`].
 pub fn nights(folders: &[PathBuf]) -> Result<Sessions, ExpectedError> {
     read(folders, indexed)
 }
 
 /// As [`nights`], with one mean for each series of the rows to keep: a look at many nights needs
 /// little memory.
-///
-/// # Errors
-/// As [`sessions`].
 pub fn night_means(
     folders: &[PathBuf],
     keep: impl Fn(&RowKey) -> bool + Sync,
@@ -127,9 +115,6 @@ fn read(
 /// The records that the arguments name, each with its folder, and one line for each record of a
 /// folder that could not be read and for each loss of the others. Of each record only what `trim`
 /// leaves stays in memory.
-///
-/// # Errors
-/// As [`sessions`].
 pub fn records(
     arguments: &[PathBuf],
     trim: impl Fn(&mut RunRecord),
@@ -284,9 +269,6 @@ fn doubts(run: &RunRecord) -> Vec<Doubts> {
 
 /// Compares the record in `after` with those in `before`, by the margins of `gpubench diff`. A
 /// driver may differ.
-///
-/// # Errors
-/// When a record cannot be read, or a figure is not finite.
 pub fn comparison(before: &[PathBuf], after: &Path) -> Result<Page, ExpectedError> {
     let sessions: Result<Vec<_>, _> = before.iter().map(|dir| session(dir)).collect();
     let options = Options { vary: vec!["driver".to_owned()], ..Options::default() };

@@ -27,9 +27,6 @@ use crate::error::{ExpectedError, RECORD_BYTES_MAX, read_text};
 const DECLARED_FILE: &str = "declared.jsonl";
 
 /// Appends a declared change.
-///
-/// # Errors
-/// When the file cannot be written.
 pub fn declare(folder: &Path, change: &Declared) -> Result<PathBuf, ExpectedError> {
     let path = folder.join(DECLARED_FILE);
     let line = serde_json::to_string(change).map_err(ExpectedError::internal)?;
@@ -41,9 +38,6 @@ pub fn declare(folder: &Path, change: &Declared) -> Result<PathBuf, ExpectedErro
 }
 
 /// The declared changes of these folders.
-///
-/// # Errors
-/// When a file cannot be read, or a line of it is no declared change.
 pub fn declared(folders: &[PathBuf]) -> Result<Vec<Declared>, ExpectedError> {
     let mut found = Vec::new();
     for folder in folders {
@@ -68,7 +62,6 @@ pub fn declared(folders: &[PathBuf]) -> Result<Vec<Declared>, ExpectedError> {
     Ok(found)
 }
 
-/// The change of one line.
 fn change(line: &str) -> Result<Declared, String> {
     let change: Declared =
         serde_json::from_str(line).map_err(|error| parser_message(&error.to_string()))?;
@@ -104,9 +97,6 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 pub type Pins = BTreeMap<String, Pin>;
 
 /// The pinned baselines of a folder; none without the file.
-///
-/// # Errors
-/// When the file cannot be read, or is no list of baselines.
 pub fn pins(folder: &Path) -> Result<Pins, ExpectedError> {
     let path = folder.join(PINS_FILE);
     if !path.is_file() {
@@ -124,9 +114,6 @@ pub fn pins(folder: &Path) -> Result<Pins, ExpectedError> {
 }
 
 /// The baseline of a name.
-///
-/// # Errors
-/// When there is none.
 pub fn pinned(folder: &Path, name: &str) -> Result<Pin, ExpectedError> {
     let mut all = pins(folder)?;
     all.remove(name).ok_or_else(|| ExpectedError::UnknownName {
@@ -137,9 +124,6 @@ pub fn pinned(folder: &Path, name: &str) -> Result<Pin, ExpectedError> {
 }
 
 /// Pins records of the folder under a name, in place of what the name had.
-///
-/// # Errors
-/// When a record is not in the folder, or the file cannot be written.
 pub fn pin(
     folder: &Path,
     name: &str,
@@ -168,9 +152,6 @@ pub fn pin(
 }
 
 /// Removes the baseline of a name; its records stay.
-///
-/// # Errors
-/// When there is none, or the file cannot be written.
 pub fn unpin(folder: &Path, name: &str) -> Result<(), ExpectedError> {
     pinned(folder, name)?;
     let mut all = pins(folder)?;
@@ -273,9 +254,6 @@ fn old<'a>(sessions: &'a [Session], keep: &Keep) -> Vec<&'a Session> {
 
 /// Removes a record: the files of a record, and its folder if nothing else is in it. Returns
 /// whether the folder is gone.
-///
-/// # Errors
-/// When a file cannot be removed.
 pub fn remove(record: &Path) -> Result<bool, ExpectedError> {
     let failed = |path: &Path| {
         let path = path.to_owned();

@@ -32,9 +32,6 @@ pub fn run(command: Command, input: &str, doing: &str) -> Result<String, Control
 }
 
 /// Runs a command that must end within a limit of its own.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_within(
     limit: Duration,
     command: Command,
@@ -55,9 +52,6 @@ pub fn run_within(
 
 /// Runs a command that starts a daemon. The daemon may keep the command's output open, so the
 /// output is read only if the command failed.
-///
-/// # Errors
-/// As [`run`].
 pub fn start(command: Command, doing: &str) -> Result<(), ControlError> {
     let Ended { status, output } = ended(LIMIT, command, "", doing)?;
     let [printed, complained] = output;

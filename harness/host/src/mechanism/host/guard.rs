@@ -253,9 +253,6 @@ pub struct Journal {
 }
 
 /// `$XDG_STATE_HOME/gpubench`, else `~/.local/state/gpubench`.
-///
-/// # Errors
-/// When neither variable is set.
 pub fn state_dir() -> Result<PathBuf, JournalError> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let state = variable("XDG_STATE_HOME").map(PathBuf::from);
@@ -268,9 +265,6 @@ impl Journal {
     ///
     /// Virtual devices of one machine share a UUID. The second of two live runs with one UUID has a
     /// file of its own.
-    ///
-    /// # Errors
-    /// When it cannot be written, or has no folder.
     pub fn begin(
         dir: &Path,
         gpu: &str,
@@ -338,9 +332,6 @@ impl Journal {
     }
 
     /// Removes a journal without changes to undo.
-    ///
-    /// # Errors
-    /// When it cannot be removed.
     pub fn close(self) -> Result<(), JournalError> {
         std::fs::remove_file(&self.path).map_err(|source| io(&self.path, source))
     }

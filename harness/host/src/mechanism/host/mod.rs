@@ -77,8 +77,7 @@ impl ControlError {
     }
 }
 
-/// A host with its one device.
-#[expect(clippy::missing_errors_doc, reason = "every call fails for one reason: the host refuses")]
+/// A host with its one device. Every call fails for one reason: the host refuses.
 pub trait Control: Send + Sync {
     /// The compute mode, by the vendor's name: which processes may have a context.
     fn compute_mode(&self) -> Result<String, ControlError>;

@@ -27,9 +27,6 @@ const CSV: &str = "--format=csv,noheader";
 pub const PROGRAM: &str = "nvidia-cuda-mps-control";
 
 /// Starts a daemon in the background.
-///
-/// # Errors
-/// When the command is missing or refuses.
 pub fn start(daemon: &DaemonConfig) -> Result<(), ControlError> {
     const DOING: &str = "starting the MPS daemon";
     let mut command = control(daemon, DOING)?;
@@ -50,9 +47,6 @@ pub fn start(daemon: &DaemonConfig) -> Result<(), ControlError> {
 
 /// Sends a daemon the command to quit, with its servers. It may take `limit`; after that, signals
 /// end the processes.
-///
-/// # Errors
-/// When it cannot be reached.
 pub fn quit(daemon: &DaemonConfig, limit: Duration) -> Result<(), ControlError> {
     const DOING: &str = "MPS daemon command quit";
     if let Some(ended) = front_end::quit(&daemon.pipes, limit, DOING) {
@@ -84,9 +78,6 @@ pub fn create_server(daemon: &DaemonConfig) -> Result<(), ControlError> {
 }
 
 /// Makes a namespace in that server with a memory limit for its clients.
-///
-/// # Errors
-/// When the daemon refuses.
 pub fn create_namespace(
     daemon: &DaemonConfig,
     name: &str,
@@ -107,9 +98,6 @@ fn run_v3(daemon: &DaemonConfig, words: &[&str]) -> Result<String, ControlError>
 }
 
 /// Sends a line to a daemon with version 2 of the interface and returns its answer.
-///
-/// # Errors
-/// When the daemon cannot be reached.
 pub fn send_line(daemon: &DaemonConfig, text: &str) -> Result<String, ControlError> {
     let verb = text.split(' ').next().unwrap_or(text);
     let doing = format!("MPS daemon command {verb}");
@@ -120,9 +108,6 @@ pub fn send_line(daemon: &DaemonConfig, text: &str) -> Result<String, ControlErr
 }
 
 /// The servers of a daemon, by process id.
-///
-/// # Errors
-/// When the daemon cannot be reached, or its answer is no list.
 pub fn servers(daemon: &DaemonConfig) -> Result<Vec<u32>, ControlError> {
     if daemon.protocol == THIRD {
         let listed = run_v3(daemon, &["server", "list", CSV])?;
@@ -132,9 +117,6 @@ pub fn servers(daemon: &DaemonConfig) -> Result<Vec<u32>, ControlError> {
 }
 
 /// The clients of these servers of a daemon, by process id.
-///
-/// # Errors
-/// When the daemon cannot be reached, or its answer is no list.
 pub fn clients(daemon: &DaemonConfig, servers: &[u32]) -> Result<Vec<u32>, ControlError> {
     if daemon.protocol == THIRD {
         let listed = run_v3(daemon, &["client", "list", "--all", CSV])?;
@@ -151,9 +133,6 @@ pub fn clients(daemon: &DaemonConfig, servers: &[u32]) -> Result<Vec<u32>, Contr
 /// Disconnects a client, so that its end does not affect other clients. The client's calls then
 /// fail with 810. A client that is killed with work on the device and without this leaves the state
 /// of the others undefined (CUDA Multi-Process Service, "When to use MPS").
-///
-/// # Errors
-/// When the daemon cannot be reached.
 pub fn terminate_client(daemon: &DaemonConfig, pid: u32) -> Result<(), ControlError> {
     for server in servers(daemon)? {
         if !clients(daemon, &[server])?.contains(&pid) {

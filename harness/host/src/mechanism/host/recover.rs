@@ -41,9 +41,6 @@ pub struct Recovered {
 }
 
 /// Undoes the changes that a dead run left, and deletes its journal if all of them are undone.
-///
-/// # Errors
-/// When the journal cannot be written.
 pub fn recover(
     host: &dyn Control,
     mut journal: Journal,
@@ -113,9 +110,6 @@ pub struct Leftover {
 /// The wanted changes that dead runs left, with their locked journals. Where another process
 /// undoes the changes of a dead run, its end is waited for. If a GPU is named, unreadable journals
 /// of other GPUs are left out.
-///
-/// # Errors
-/// When a journal cannot be read.
 pub fn leftovers(
     dir: &Path,
     gpu: Option<&str>,

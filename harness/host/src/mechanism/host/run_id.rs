@@ -43,9 +43,6 @@ pub struct NoRun(String);
 
 impl RunId {
     /// The run of this process.
-    ///
-    /// # Errors
-    /// When `/proc` cannot be read.
     pub fn own() -> std::io::Result<Self> {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
         let pid = std::process::id();
