@@ -60,8 +60,8 @@ impl Hint {
     }
 }
 
-/// By how much the figures behind a row moved, by name, where both sides measured them: as shares, of
-/// rates, or of latencies where the row is one; the share of throttled readings as a difference.
+/// By how much the figures behind a row moved, by name, where both sides measured them: as shares,
+/// of rates, or of latencies where the row is one; the share of throttled readings as a difference.
 pub(super) fn moved_of(sides: &Sides<'_>) -> BTreeMap<String, f64> {
     let sign = if sides.is_rate { -1.0 } else { 1.0 };
     let part = |of: fn(&Parts) -> Option<f64>| {

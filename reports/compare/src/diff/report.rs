@@ -114,8 +114,8 @@ pub struct DiffRow {
     /// The whole interval lies beyond the margin.
     #[serde(default)]
     pub confirmed: bool,
-    /// An inconclusive row whose change reaches the margin with an interval that excludes 0, between
-    /// sessions too few to attribute it.
+    /// An inconclusive row whose change reaches the margin with an interval that excludes 0,
+    /// between sessions too few to attribute it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub differs: bool,
     /// Whether the figures of both sides are bounds and no values, because the victim starved: such

@@ -54,7 +54,8 @@ fn chart(rows: &[(&DiffRow, &Figures)], name: &str) -> String {
     let height = TOP + ROW * rows.len() as f64 + 4.0;
     let mut svg = format!(
         "<svg class=\"wide\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" role=\"img\" \
-         aria-label=\"{}\">\n<path class=\"band\" d=\"M{:.1} {TOP:.1}H{:.1}V{height:.1}H{:.1}z\"/>\n",
+         aria-label=\"{}\">\n<path class=\"band\" \
+         d=\"M{:.1} {TOP:.1}H{:.1}V{height:.1}H{:.1}z\"/>\n",
         escape(name),
         x(-1.0),
         x(1.0),
