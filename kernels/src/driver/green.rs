@@ -7,7 +7,8 @@
 //! that it makes, so the sizes are not read here: the largest size is searched of which the driver
 //! makes enough.
 
-use std::ffi::c_uint;
+use std::ffi::{c_int, c_uint};
+use std::sync::{Mutex, PoisonError};
 
 use super::api::Handle;
 use super::context::{Context, Kind, WaitMode};
@@ -38,21 +39,40 @@ impl Context {
         let api = &device.driver.api;
         // It exists before and after its green contexts, so that none of them makes or ends it.
         let primary = Self::primary(device, wait)?;
-        let mut partitions = equal_partitions(device, count.max(1))?;
-        let Some(partition) = partitions.get_mut(index as usize) else {
-            return Err(DriverError::from_code(SPLIT, INVALID_VALUE));
-        };
+        let mut partition = partition(device, index, count.max(1))?;
         let mut descriptor: Handle = std::ptr::null_mut();
         let mut green: Handle = std::ptr::null_mut();
         let mut handle: Handle = std::ptr::null_mut();
         // SAFETY: reads one resource that the driver wrote, writes one handle each.
         unsafe {
-            api.dev_resource_generate_desc(&raw mut descriptor, partition, 1)?;
+            api.dev_resource_generate_desc(&raw mut descriptor, &raw mut partition, 1)?;
             api.green_ctx_create(&raw mut green, descriptor, device.handle, DEFAULT_STREAM)?;
             api.ctx_from_green_ctx(&raw mut handle, green)?;
         }
         Self::adopt(device, handle, Kind::Green { green, primary })
     }
+}
+
+/// The splits of this process, by device.
+static SPLITS: Mutex<Vec<(c_int, Vec<DevResource>)>> = Mutex::new(Vec::new());
+
+/// One of `count` equal partitions, all of one split, which the first caller makes. That a second
+/// split would choose the same SMs for each partition is documented nowhere.
+fn partition(device: &Device, index: u32, count: u32) -> Result<DevResource, DriverError> {
+    // Consistent between statements, so a panic elsewhere spoils nothing.
+    let mut splits = SPLITS.lock().unwrap_or_else(PoisonError::into_inner);
+    let own =
+        |(of, parts): &&(c_int, Vec<_>)| *of == device.handle && parts.len() == count as usize;
+    let partitions = match splits.iter().find(own) {
+        Some((_, partitions)) => partitions.clone(),
+        None => {
+            let partitions = equal_partitions(device, count)?;
+            splits.push((device.handle, partitions.clone()));
+            partitions
+        }
+    };
+    let found = partitions.get(index as usize).copied();
+    found.ok_or_else(|| DriverError::from_code(SPLIT, INVALID_VALUE))
 }
 
 /// Divides the SMs into partitions of one size, the largest of which there are `count`.

@@ -5,6 +5,7 @@
 //! bandwidth and the end by a fault are the whole process's.
 
 use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arguments::{put, put_new};
 use gpubench_virtual_gpu_driver::calls::green::{self, Steps, all_sms, granularity, split};
@@ -21,6 +22,10 @@ const DEFAULT_STREAM: c_uint = 1;
 
 /// `CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING` (cuda.h).
 const IGNORE_COSCHEDULING: c_uint = 1;
+
+/// Splits of this process. That two of them choose the same SMs is documented nowhere, so every
+/// second one numbers its groups from the last.
+static SPLITS: AtomicU32 = AtomicU32::new(0);
 
 /// `CUdevResource` (cuda.h, CUDA 13): the vendor keeps a hidden part; here it holds the first SM.
 #[repr(C)]
@@ -94,8 +99,10 @@ entries! {
         let split = split(all.range(), wanted, min_count, &Steps::of(major, ignore, max_groups))?;
         let made = split.fit.min(wanted);
         if !result.is_null() {
+            let from_last = SPLITS.fetch_add(1, Ordering::Relaxed) % 2 == 1;
             for group in 0..made {
-                let first = all.first + group * split.size;
+                let at = if from_last { made - 1 - group } else { group };
+                let first = all.first + at * split.size;
                 let range = SmRange { first, count: split.size };
                 *result.add(group as usize) = Resource::new(process, range);
             }

@@ -96,10 +96,12 @@ fn blocks_run_on_the_sms_of_their_context() -> Result<(), Error> {
     with_streams(test_name!("blocks_run_on_the_sms_of_their_context"), placed)
 }
 
+/// No program may rely on a second split for the partitions of the first.
 fn placed(_: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
     let trace = function(TRACE, "block_trace")?;
+    let of_second_split = recreate::streams_of(recreate::green(64)?)?;
     let mut sm_ranges = Vec::new();
-    for stream in streams {
+    for stream in streams.into_iter().chain(of_second_split) {
         // Four words per block, the SM first; it watches the clock for 10 us and records no gaps.
         let (rows, gaps) = (alloc(32 * 256)?, alloc(4096)?);
         let watch_ns = 10_000;
@@ -113,7 +115,7 @@ fn placed(_: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
         let (min, max) = (ids.iter().min().copied(), ids.iter().max().copied());
         sm_ranges.push((min.unwrap_or(0), max.unwrap_or(0)));
     }
-    assert_eq!(sm_ranges, [(0, 63), (64, 127)]);
+    assert_eq!(sm_ranges, [(0, 63), (64, 127), (64, 127), (0, 63)]);
     Ok(())
 }
 
