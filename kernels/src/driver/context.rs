@@ -137,10 +137,10 @@ impl Context {
         unsafe { self.api().ctx_set_current(self.0.handle) }
     }
 
-    /// Makes current on this thread what it needs to wait for events of the context. A green context
-    /// can be current to only one thread at a time (CUDA driver API, `cuGreenCtxCreate`), and events
-    /// can be waited for whatever is current (CUDA programming guide, "Stream and Event Behavior"),
-    /// so it is the primary context then.
+    /// Makes current on this thread what it needs to wait for events of the context. A green
+    /// context can be current to only one thread at a time (CUDA driver API, `cuGreenCtxCreate`),
+    /// and events can be waited for whatever is current (CUDA programming guide, "Stream and
+    /// Event Behavior"), so it is the primary context then.
     pub fn bind_to_wait(&self) -> Result<(), DriverError> {
         match &self.0.kind {
             Kind::Green { primary, .. } => primary.bind(),
