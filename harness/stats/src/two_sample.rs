@@ -3,9 +3,11 @@
 //! Every effect is "second minus first" on the scale of the input; comparisons use the session mean
 //! of block logs. The caller decides how many sessions suffice to attribute a change.
 
+use statrs::function::beta::beta_reg;
+
 use super::summary::moments;
 use crate::effect::Effect;
-use crate::estimate::{NoEstimate, require_finite_result, require_series};
+use crate::estimate::{NoEstimate, require_finite_result, require_positive, require_series};
 
 /// Welch's t for two groups of sessions (Welch, Biometrika 34, 1947): unequal variances, degrees
 /// of freedom by Satterthwaite. `n` counts the sessions of both groups.
@@ -89,6 +91,23 @@ pub fn one_against_one(
         df: f64::from(history.sessions) - 1.0,
     };
     combine(b.mean - a.mean, [within, between], 2)
+}
+
+/// The probability that the first of two estimates of one variance, with these degrees of freedom,
+/// is at least `ratio` times the second: the upper tail of F (NIST DLMF 8.17).
+///
+/// # Errors
+/// [`NoEstimate::OutOfRange`] unless the degrees of freedom are finite and above 0, or for a ratio
+/// that is negative or NaN.
+pub fn variance_ratio_p(ratio: f64, first_df: f64, second_df: f64) -> Result<f64, NoEstimate> {
+    require_positive("degrees of freedom", first_df)?;
+    require_positive("degrees of freedom", second_df)?;
+    if ratio.is_nan() || ratio < 0.0 {
+        let (what, accepted) = ("a ratio of variances", "0 or above");
+        return Err(NoEstimate::OutOfRange { what, value: ratio, accepted });
+    }
+    let rest = second_df / (second_df + first_df * ratio);
+    require_finite_result("tail of F", beta_reg(second_df / 2.0, first_df / 2.0, rest))
 }
 
 /// One component of a variance, with its degrees of freedom.
@@ -222,6 +241,23 @@ mod tests {
         assert!(one_against_one(&A, &B, unknown).is_err());
         let impossible = SessionSpread { sd: f64::NAN, sessions: 10 };
         assert!(one_against_one(&A, &B, impossible).is_err());
+    }
+
+    #[test]
+    fn the_tail_of_a_variance_ratio_equals_scipy() {
+        // scipy.stats.f.sf(ratio, first_df, second_df)
+        for (ratio, first_df, second_df, expected) in [
+            (1.5, 6.0, 4.0, 0.361_892_090_613_073_8),
+            (9.0, 6.0, 4.0, 0.025_981_187_109_508_1),
+            (15.3, 6.0, 3.2, 0.019_768_232_725_334_914),
+            (0.4, 12.0, 10.0, 0.932_293_225_523_977),
+        ] {
+            close(variance_ratio_p(ratio, first_df, second_df).unwrap(), expected);
+        }
+        assert_eq!(variance_ratio_p(f64::INFINITY, 6.0, 4.0), Ok(0.0));
+        assert_eq!(variance_ratio_p(0.0, 6.0, 4.0), Ok(1.0));
+        assert!(variance_ratio_p(f64::NAN, 6.0, 4.0).is_err());
+        assert!(variance_ratio_p(1.0, 0.0, 4.0).is_err());
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! sessions differ; such a change is measured and cannot be attributed.
 
 use gpubench_stats::summary::mean;
-use gpubench_stats::two_sample::{SessionSpread, new_against_baseline, one_against_one, welch};
+use gpubench_stats::two_sample::{
+    SessionSpread, new_against_baseline, one_against_one, variance_ratio_p, welch,
+};
 use gpubench_stats::{Effect, NoEstimate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,8 @@ use crate::session::{Bounds, Series};
 pub const SESSIONS_MIN: usize = 3;
 /// Sessions of a baseline against which one further session is judged.
 pub const BASELINE_MIN: usize = 10;
+/// Level of the test whether repeated cells show more spread than the sessions.
+const EXCESS_ALPHA: f64 = 0.01;
 
 /// What a standard error was computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,28 +72,38 @@ impl Change {
 
     /// The change between so many sessions a side with what repeated cells show.
     ///
-    /// Sessions spread by no less than two cells of one session do. Where repeated cells show more
-    /// than the sessions themselves, both variances are pooled by their degrees of freedom, and no
-    /// interval is narrower than that gives. The standard error of blocks grows by it.
-    pub(super) fn widened(mut self, excess: Option<Excess>, sessions: [usize; 2]) -> Self {
+    /// Sessions spread by no less than two cells of one session do. Where repeated cells show
+    /// significantly more than the sessions themselves, both variances are pooled by their degrees
+    /// of freedom, and no interval is narrower than that gives. Where they show more by chance, the
+    /// interval of the sessions covers as it says and stays. The standard error of blocks grows by
+    /// it.
+    ///
+    /// # Errors
+    /// When the variance of repeated cells is not finite.
+    pub(super) fn widened(
+        mut self,
+        excess: Option<Excess>,
+        sessions: [usize; 2],
+    ) -> Result<Self, NoEstimate> {
         let Some(Excess { variance, repeats }) = excess.filter(|excess| excess.variance > 0.0)
         else {
-            return self;
+            return Ok(self);
         };
         let within: f64 = sessions.into_iter().map(|n| variance / n as f64).sum();
         let (own, df, repeats) = (self.effect.se.powi(2), self.effect.df, f64::from(repeats));
         if self.basis != Basis::Blocks {
             let pooled = (df * own + repeats * within) / (df + repeats);
             let pooled = Effect { se: pooled.sqrt(), df: df + repeats, ..self.effect };
-            self.least = (within > own).then_some(pooled);
-            return self;
+            let is_more = variance_ratio_p(within / own, repeats, df)? < EXCESS_ALPHA;
+            self.least = is_more.then_some(pooled);
+            return Ok(self);
         }
         // Welch and Satterthwaite's degrees of freedom of the sum of two variances.
         let parts = [(own, df), (within, repeats)];
         let squares: f64 = parts.iter().map(|(part, df)| part.powi(2) / df).sum();
         self.effect.se = (own + within).sqrt();
         self.effect.df = (own + within).powi(2) / squares;
-        self
+        Ok(self)
     }
 
     /// The same in cycles of the SM clock; an error where a session has none.
@@ -238,15 +252,19 @@ mod tests {
         let sessions = change(&[0.0, 0.01, -0.01], &[0.0, 0.01, -0.01], None);
         let blocks = change(&[0.0], &[0.1], None);
         let excess = |sd: f64| Some(Excess { variance: sd * sd, repeats: 6 });
-        assert_eq!(sessions.widened(None, [3, 3]), sessions);
-        assert_eq!(sessions.widened(excess(0.001), [3, 3]), sessions);
-        let least = sessions.widened(excess(0.03), [3, 3]).least.unwrap();
-        // Sessions of 0.01 with four degrees of freedom, repeated cells of 0.03 with six.
-        let pooled = (4.0 * 0.01_f64.powi(2) + 6.0 * 0.03_f64.powi(2)) / 10.0 * 2.0 / 3.0;
+        let widened = |sd| sessions.widened(excess(sd), [3, 3]).unwrap();
+        assert_eq!(sessions.widened(None, [3, 3]), Ok(sessions));
+        // Sessions of 0.01 with four degrees of freedom, repeated cells of 0.05 with six. At 1 %
+        // a ratio of the variances above 15.2 is no chance.
+        for by_chance in [0.001, 0.038] {
+            assert_eq!(widened(by_chance), sessions);
+        }
+        let least = widened(0.05).least.unwrap();
+        let pooled = (4.0 * 0.01_f64.powi(2) + 6.0 * 0.05_f64.powi(2)) / 10.0 * 2.0 / 3.0;
         assert!((least.se - pooled.sqrt()).abs() < 1e-12, "{least:?}");
         assert_eq!((least.df, least.value), (10.0, sessions.effect.value));
         // Blocks know nothing of it.
-        let wide = blocks.widened(excess(0.001), [1, 1]).effect;
+        let wide = blocks.widened(excess(0.001), [1, 1]).unwrap().effect;
         let expected = (blocks.effect.se.powi(2) + 2e-6).sqrt();
         assert!((wide.se - expected).abs() < 1e-12, "{wide:?}");
     }

@@ -142,7 +142,7 @@ fn compared(
     let mut change = Change::between(one, two, spread)?;
     if key.metric.is_log() {
         let excess = frame.evidence.excess(key, without);
-        change = change.widened(excess, [one.len(), two.len()]);
+        change = change.widened(excess, [one.len(), two.len()])?;
     }
     let mean_of = |side: &[&Series]| {
         let means: Result<Vec<f64>, _> = side.iter().map(|one| one.mean()).collect();

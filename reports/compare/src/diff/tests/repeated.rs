@@ -3,7 +3,7 @@
 use super::*;
 
 /// Sessions of 0.2 % between them whose repeated cells of each mechanism differ by 0.1 %.
-fn with_repeats(world: World, name: &str, rng: &mut ScheduleRng) -> Vec<Session> {
+pub(super) fn with_repeats(world: World, name: &str, rng: &mut ScheduleRng) -> Vec<Session> {
     let mut side = side(name, world, rng);
     for session in &mut side {
         for mechanism in 0..world.mechanisms {
@@ -116,9 +116,8 @@ fn an_odd_session_of_one_mechanism_leaves_the_rows_of_others_as_they_are() {
     assert_eq!(rows(compared(&odd(before, 5, 0.05), &after)), clean);
 }
 
-/// One night against ten, and drivers without a change.
 #[test]
-fn a_night_finds_a_loss_and_equal_drivers_are_shown_to_be_equal() {
+fn a_night_against_ten_finds_a_loss() {
     let mut rng = ScheduleRng::new(5);
     let one = World { sessions: 1, ..QUIET };
     let mut found = 0;
@@ -129,45 +128,44 @@ fn a_night_finds_a_loss_and_equal_drivers_are_shown_to_be_equal() {
         found += u32::from(row(&report, 0, Metric::Retention).verdict == Verdict::Regressed);
     }
     assert!(found >= 57, "{found} of 60");
-    let three = World { sessions: 3, ..QUIET };
-    let (mut equal, mut changed, mut rows) = (0, 0, 0);
-    for _ in 0..200 {
-        let before = with_repeats(three, "a", &mut rng);
-        let report = compared(&before, &with_repeats(three, "b", &mut rng));
-        let primary = report.rows.iter().filter(|row| row.primary);
-        for verdict in primary.map(|row| row.verdict) {
-            rows += 1;
-            equal += u32::from(verdict == Verdict::Unchanged);
-            changed += u32::from(matches!(verdict, Verdict::Regressed | Verdict::Improved));
-        }
-    }
-    assert!(equal * 10 >= rows * 9, "{equal} of {rows} rows are shown to be equal");
-    assert!(changed * 100 <= rows, "{changed} of {rows} rows have a false verdict");
 }
 
-/// Sessions that spread by what their repeated cells show: the 90 % interval of a row holds the
-/// truth as often as it says.
-#[test]
-fn the_interval_of_a_row_holds_the_truth_as_often_as_it_says() {
-    let mut rng = ScheduleRng::new(6);
-    let world = World { sessions: 4, mechanisms: 1, sd: 0.005, worse: 0.0 };
-    let spread = |mut side: Vec<Session>, rng: &mut ScheduleRng| {
-        for session in &mut side {
-            let offset = 0.005 * normal(rng);
-            session.repeats.values_mut().flatten().for_each(|log| *log += offset);
-        }
-        side
-    };
-    let (mut holds, of) = (0_u32, 1000);
-    for _ in 0..of {
+/// How many of 1,000 intervals hold the truth: those of 95 %, of a row that is not primary, and
+/// those of 90 %, of equivalence. Repeated cells differ by this share of the spread between
+/// sessions.
+fn covered(sessions: u32, share: f64, rng: &mut ScheduleRng) -> [u32; 2] {
+    let world = World { sessions, mechanisms: 1, sd: 0.005, worse: 0.0 };
+    let mut covered = [0; 2];
+    for _ in 0..1000 {
         let sides = ["a", "b"].map(|name| {
-            let side = with_repeats(world, name, &mut rng);
-            spread(side, &mut rng)
+            let mut side = with_repeats(world, name, rng);
+            for session in &mut side {
+                let offset = share * world.sd * normal(rng);
+                session.repeats.values_mut().flatten().for_each(|log| *log += offset);
+            }
+            side
         });
         let report = compared(&sides[0], &sides[1]);
-        let found = row(&report, 0, Metric::Retention).figures.clone().unwrap();
-        holds += u32::from(found.equivalence_lo <= 0.0 && 0.0 <= found.equivalence_hi);
+        let of = |metric| row(&report, 0, metric).figures.as_ref().unwrap();
+        let (other, primary) = (of(Metric::Guarantee), of(Metric::Retention));
+        covered[0] += u32::from(other.lo <= 0.0 && 0.0 <= other.hi);
+        let [lo, hi] = [primary.equivalence_lo, primary.equivalence_hi];
+        covered[1] += u32::from(lo <= 0.0 && 0.0 <= hi);
     }
-    // Welch's approximation with four sessions a side, and the wider of two intervals.
-    assert!((900..=950).contains(&holds), "{holds} of {of}");
+    covered
+}
+
+/// Welch's t of three sessions a side alone covers 96.5 and 92.1 %, by a simulation of 100,000.
+#[test]
+#[expect(clippy::print_stdout, reason = "the counts are the result")]
+fn the_interval_of_a_row_holds_the_truth_as_often_as_it_says() {
+    let mut rng = ScheduleRng::new(6);
+    for (sessions, most) in [(3, [980, 940]), (4, [970, 930]), (6, [970, 930])] {
+        for share in [0.0, 0.5, 1.0] {
+            let found = covered(sessions, share, &mut rng);
+            println!("{sessions} + {sessions}, repeated cells of {share}: {found:?} of 1000");
+            let [of_95, of_90] = found;
+            assert!((930..=most[0]).contains(&of_95) && (870..=most[1]).contains(&of_90));
+        }
+    }
 }
