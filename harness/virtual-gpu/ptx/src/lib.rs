@@ -5,6 +5,27 @@
 //! [`DeviceMemory`] and reports [`Counts`]. The README describes the semantics and what is left
 //! out.
 
+/// Defines an enum, with the modifiers or names that PTX has for its forms.
+macro_rules! named {
+    ($($(#[$meta:meta])* $vis:vis enum $name:ident {
+        $($(#[$doc:meta])* $form:ident $(($of:ty))? $($text:literal)|*,)*
+    })*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        $vis enum $name { $($(#[$doc])* $form $(($of))?),* }
+
+        impl $name {
+            /// The form that `name` stands for.
+            pub(crate) fn parse(name: &str) -> Option<Self> {
+                match name {
+                    $($($text => Some(Self::$form),)*)*
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
 mod analysis;
 mod ast;
 mod code;

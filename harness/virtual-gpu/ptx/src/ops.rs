@@ -75,27 +75,6 @@ pub(crate) enum TriOp {
     Dp4aUU,
 }
 
-/// `prmt` modes (PTX ISA, "prmt").
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PrmtMode {
-    Index,
-    F4e,
-    B4e,
-    Rc8,
-    Ecl,
-    Ecr,
-    Rc16,
-}
-
-/// Rounding of a floating result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Round {
-    Nearest,
-    Zero,
-    Down,
-    Up,
-}
-
 /// Modifiers of a floating instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FMode {
@@ -141,26 +120,6 @@ pub(crate) enum FUn {
     Tanh,
 }
 
-/// Comparisons of `setp`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cmp {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    /// The unordered forms are true when an operand is NaN.
-    Equ,
-    Neu,
-    Ltu,
-    Leu,
-    Gtu,
-    Geu,
-    Num,
-    Nan,
-}
-
 /// Operand types of `setp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CmpKind {
@@ -173,96 +132,129 @@ pub(crate) enum CmpKind {
     F64,
 }
 
-/// Boolean operations on predicates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BoolOp {
-    And,
-    Or,
-    Xor,
-}
+named! {
+    /// `prmt` modes (PTX ISA, "prmt").
+    pub(crate) enum PrmtMode {
+        Index,
+        F4e "f4e",
+        B4e "b4e",
+        Rc8 "rc8",
+        Ecl "ecl",
+        Ecr "ecr",
+        Rc16 "rc16",
+    }
 
-/// Read-modify-write operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AtomOp {
-    Add,
-    Min,
-    Max,
-    Inc,
-    Dec,
-    And,
-    Or,
-    Xor,
-    Exch,
-    Cas,
-}
+    /// Rounding of a floating result.
+    pub(crate) enum Round {
+        Nearest "rn",
+        Zero "rz",
+        Down "rm",
+        Up "rp",
+    }
 
-/// `shfl` modes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ShflMode {
-    Up,
-    Down,
-    Bfly,
-    Idx,
-}
+    /// Comparisons of `setp`; `lo`, `ls`, `hi`, `hs` are the unsigned spellings.
+    pub(crate) enum Cmp {
+        Eq "eq",
+        Ne "ne",
+        Lt "lt" | "lo",
+        Le "le" | "ls",
+        Gt "gt" | "hi",
+        Ge "ge" | "hs",
+        /// The unordered forms are true when an operand is NaN.
+        Equ "equ",
+        Neu "neu",
+        Ltu "ltu",
+        Leu "leu",
+        Gtu "gtu",
+        Geu "geu",
+        Num "num",
+        Nan "nan",
+    }
 
-/// `vote.sync` modes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum VoteMode {
-    All,
-    Any,
-    Uni,
-    /// Writes a 32-bit row; the others write a predicate.
-    Ballot,
-}
+    /// Boolean operations on predicates.
+    pub(crate) enum BoolOp {
+        And "and",
+        Or "or",
+        Xor "xor",
+    }
 
-/// Results of a block-wide barrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BarKind {
-    Sync,
-    Arrive,
-    /// Count of true predicates, to a 32-bit row.
-    Popc,
-    /// Conjunction, to a predicate.
-    And,
-    /// Disjunction, to a predicate.
-    Or,
-}
+    /// Read-modify-write operations.
+    pub(crate) enum AtomOp {
+        Add "add",
+        Min "min",
+        Max "max",
+        Inc "inc",
+        Dec "dec",
+        And "and",
+        Or "or",
+        Xor "xor",
+        Exch "exch",
+        Cas "cas",
+    }
 
-/// Special registers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Special {
-    Tid(u8),
-    Ntid(u8),
-    Ctaid(u8),
-    Nctaid(u8),
-    Laneid,
-    Warpid,
-    Nwarpid,
-    Smid,
-    Nsmid,
-    Gridid,
-    LanemaskEq,
-    LanemaskLe,
-    LanemaskLt,
-    LanemaskGe,
-    LanemaskGt,
-    Clock,
-    ClockHi,
-    Clock64,
-    Globaltimer,
-    GlobaltimerLo,
-    GlobaltimerHi,
-    DynamicSharedBytes,
-    TotalSharedBytes,
-}
+    /// `shfl` modes.
+    pub(crate) enum ShflMode {
+        Up "up",
+        Down "down",
+        Bfly "bfly",
+        Idx "idx",
+    }
 
-/// Tests of `testp`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TestOp {
-    Finite,
-    Infinite,
-    Number,
-    NotANumber,
-    Normal,
-    Subnormal,
+    /// `vote.sync` modes.
+    pub(crate) enum VoteMode {
+        All "all",
+        Any "any",
+        Uni "uni",
+        /// Writes a 32-bit row; the others write a predicate.
+        Ballot "ballot",
+    }
+
+    /// Results of a block-wide barrier.
+    pub(crate) enum BarKind {
+        Sync,
+        Arrive,
+        /// Count of true predicates, to a 32-bit row.
+        Popc "popc",
+        /// Conjunction, to a predicate.
+        And "and",
+        /// Disjunction, to a predicate.
+        Or "or",
+    }
+
+    /// Special registers.
+    pub(crate) enum Special {
+        Tid(u8),
+        Ntid(u8),
+        Ctaid(u8),
+        Nctaid(u8),
+        Laneid "%laneid",
+        Warpid "%warpid",
+        Nwarpid "%nwarpid",
+        Smid "%smid",
+        Nsmid "%nsmid",
+        Gridid "%gridid",
+        LanemaskEq "%lanemask_eq",
+        LanemaskLe "%lanemask_le",
+        LanemaskLt "%lanemask_lt",
+        LanemaskGe "%lanemask_ge",
+        LanemaskGt "%lanemask_gt",
+        Clock "%clock",
+        ClockHi "%clock_hi",
+        Clock64 "%clock64",
+        Globaltimer "%globaltimer",
+        GlobaltimerLo "%globaltimer_lo",
+        GlobaltimerHi "%globaltimer_hi",
+        DynamicSharedBytes "%dynamic_smem_size",
+        TotalSharedBytes "%total_smem_size",
+    }
+
+    /// Tests of `testp`.
+    pub(crate) enum TestOp {
+        Finite "finite",
+        Infinite "infinite",
+        Number "number",
+        NotANumber "notanumber",
+        Normal "normal",
+        Subnormal "subnormal",
+    }
 }

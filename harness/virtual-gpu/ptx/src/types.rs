@@ -1,63 +1,42 @@
 //! PTX's fundamental types and state spaces (PTX ISA, "State Spaces, Types, and Variables").
 
-/// A fundamental type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ty {
-    /// Untyped 8 bits.
-    B8,
-    /// Untyped 16 bits.
-    B16,
-    /// Untyped 32 bits.
-    B32,
-    /// Untyped 64 bits.
-    B64,
-    /// Unsigned 8 bits.
-    U8,
-    /// Unsigned 16 bits.
-    U16,
-    /// Unsigned 32 bits.
-    U32,
-    /// Unsigned 64 bits.
-    U64,
-    /// Signed 8 bits.
-    S8,
-    /// Signed 16 bits.
-    S16,
-    /// Signed 32 bits.
-    S32,
-    /// Signed 64 bits.
-    S64,
-    /// IEEE 754 binary32.
-    F32,
-    /// IEEE 754 binary64.
-    F64,
-    /// Predicate.
-    Pred,
+named! {
+    /// A fundamental type.
+    pub enum Ty {
+        /// Untyped 8 bits.
+        B8 "b8",
+        /// Untyped 16 bits.
+        B16 "b16",
+        /// Untyped 32 bits.
+        B32 "b32",
+        /// Untyped 64 bits.
+        B64 "b64",
+        /// Unsigned 8 bits.
+        U8 "u8",
+        /// Unsigned 16 bits.
+        U16 "u16",
+        /// Unsigned 32 bits.
+        U32 "u32",
+        /// Unsigned 64 bits.
+        U64 "u64",
+        /// Signed 8 bits.
+        S8 "s8",
+        /// Signed 16 bits.
+        S16 "s16",
+        /// Signed 32 bits.
+        S32 "s32",
+        /// Signed 64 bits.
+        S64 "s64",
+        /// IEEE 754 binary32.
+        F32 "f32",
+        /// IEEE 754 binary64.
+        F64 "f64",
+        /// Predicate.
+        Pred "pred",
+    }
 }
 
 impl Ty {
-    /// The type of a modifier (without its dot).
-    pub(crate) fn parse(name: &str) -> Option<Ty> {
-        Some(match name {
-            "b8" => Ty::B8,
-            "b16" => Ty::B16,
-            "b32" => Ty::B32,
-            "b64" => Ty::B64,
-            "u8" => Ty::U8,
-            "u16" => Ty::U16,
-            "u32" => Ty::U32,
-            "u64" => Ty::U64,
-            "s8" => Ty::S8,
-            "s16" => Ty::S16,
-            "s32" => Ty::S32,
-            "s64" => Ty::S64,
-            "f32" => Ty::F32,
-            "f64" => Ty::F64,
-            "pred" => Ty::Pred,
-            _ => return None,
-        })
-    }
-
     /// Size in memory; a predicate has none.
     pub fn bytes(self) -> u32 {
         match self {
@@ -83,34 +62,21 @@ impl Ty {
     }
 }
 
-/// A state space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Space {
-    /// Resolved by the address at run time.
-    Generic,
-    /// Device memory.
-    Global,
-    /// Read-only device memory.
-    Const,
-    /// Memory of a block.
-    Shared,
-    /// Memory of a thread.
-    Local,
-    /// Arguments.
-    Param,
-}
-
-impl Space {
-    /// The space of a modifier (without its dot).
-    pub(crate) fn parse(name: &str) -> Option<Space> {
-        Some(match name {
-            "global" => Space::Global,
-            "const" => Space::Const,
-            "shared" => Space::Shared,
-            "local" => Space::Local,
-            "param" => Space::Param,
-            _ => return None,
-        })
+named! {
+    /// A state space.
+    pub enum Space {
+        /// Resolved by the address at run time.
+        Generic,
+        /// Device memory.
+        Global "global",
+        /// Read-only device memory.
+        Const "const",
+        /// Memory of a block.
+        Shared "shared",
+        /// Memory of a thread.
+        Local "local",
+        /// Arguments.
+        Param "param",
     }
 }
 

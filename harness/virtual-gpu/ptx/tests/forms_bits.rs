@@ -2,18 +2,11 @@
 
 mod support;
 
-use support::{check, integer_inputs};
+use support::{check, integer_inputs, mixed, row};
 
-fn w(value: u32) -> u64 {
-    u64::from(value)
-}
-
-fn l(value: u64) -> u32 {
-    value as u32
-}
-
-fn s(value: u64) -> i32 {
-    value as i32
+/// Two words in one value.
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
 }
 
 #[test]
@@ -21,77 +14,73 @@ fn bits_and_shifts() {
     check(
         &integer_inputs(),
         &[
-            ("and.b32 %rd, %ra, %rb;", "%rd", |a, b, _| w(l(a) & l(b))),
-            ("or.b64 %d, %a, %b;", "%d", |a, b, _| a | b),
-            ("xor.b64 %d, %a, %b;", "%d", |a, b, _| a ^ b),
-            ("not.b32 %rd, %ra;", "%rd", |a, _, _| w(!l(a))),
-            ("cnot.b64 %d, %a;", "%d", |a, _, _| u64::from(a == 0)),
-            ("shl.b32 %rd, %ra, %rb;", "%rd", |a, b, _| w(l(a).checked_shl(l(b)).unwrap_or(0))),
-            ("shr.u32 %rd, %ra, %rb;", "%rd", |a, b, _| w(l(a).checked_shr(l(b)).unwrap_or(0))),
-            ("shr.s32 %rd, %ra, %rb;", "%rd", |a, b, _| w((s(a) >> l(b).min(31)) as u32)),
-            ("shl.b64 %d, %a, %rb;", "%d", |a, b, _| a.checked_shl(l(b)).unwrap_or(0)),
-            ("shr.u64 %d, %a, %rb;", "%d", |a, b, _| a.checked_shr(l(b)).unwrap_or(0)),
-            ("shr.s64 %d, %a, %rb;", "%d", |a, b, _| ((a as i64) >> l(b).min(63)) as u64),
-            ("shl.b64 %d, %a, 5;", "%d", |a, _, _| a << 5),
-            ("shf.l.wrap.b32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
-                w((((b << 32 | w(l(a))) << (c & 31)) >> 32) as u32)
+            row("and.b32 %rd, %ra, %rb;", |a: u32, b, _| a & b),
+            row("or.b64 %d, %a, %b;", |a: u64, b, _| a | b),
+            row("xor.b64 %d, %a, %b;", |a: u64, b, _| a ^ b),
+            row("not.b32 %rd, %ra;", |a: u32, _, _| !a),
+            row("cnot.b64 %d, %a;", |a: u64, _, _| u64::from(a == 0)),
+            row("shl.b32 %rd, %ra, %rb;", |a: u32, b, _| a.checked_shl(b).unwrap_or(0)),
+            row("shr.u32 %rd, %ra, %rb;", |a: u32, b, _| a.checked_shr(b).unwrap_or(0)),
+            mixed("shr.s32 %rd, %ra, %rb;", |a: i32, b: u32, _: u32| a >> b.min(31)),
+            mixed("shl.b64 %d, %a, %rb;", |a: u64, b, _: u32| a.checked_shl(b).unwrap_or(0)),
+            mixed("shr.u64 %d, %a, %rb;", |a: u64, b, _: u32| a.checked_shr(b).unwrap_or(0)),
+            mixed("shr.s64 %d, %a, %rb;", |a: i64, b: u32, _: u32| a >> b.min(63)),
+            row("shl.b64 %d, %a, 5;", |a: u64, _, _| a << 5),
+            row("shf.l.wrap.b32 %rd, %ra, %rb, %rc;", |a, b, c: u32| {
+                ((pair(a, b) << (c & 31)) >> 32) as u32
             }),
-            ("shf.l.clamp.b32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
-                w((((b << 32 | w(l(a))) << l(c).min(32)) >> 32) as u32)
+            row("shf.l.clamp.b32 %rd, %ra, %rb, %rc;", |a, b, c: u32| {
+                ((pair(a, b) << c.min(32)) >> 32) as u32
             }),
-            ("shf.r.wrap.b32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
-                w(((b << 32 | w(l(a))) >> (c & 31)) as u32)
+            row("shf.r.wrap.b32 %rd, %ra, %rb, %rc;", |a, b, c: u32| {
+                (pair(a, b) >> (c & 31)) as u32
             }),
-            ("shf.r.clamp.b32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
-                w(((b << 32 | w(l(a))) >> l(c).min(32)) as u32)
+            row("shf.r.clamp.b32 %rd, %ra, %rb, %rc;", |a, b, c: u32| {
+                (pair(a, b) >> c.min(32)) as u32
             }),
-            ("popc.b32 %rd, %ra;", "%rd", |a, _, _| w(l(a).count_ones())),
-            ("popc.b64 %rd, %a;", "%rd", |a, _, _| w(a.count_ones())),
-            ("clz.b32 %rd, %ra;", "%rd", |a, _, _| w(l(a).leading_zeros())),
-            ("clz.b64 %rd, %a;", "%rd", |a, _, _| w(a.leading_zeros())),
-            ("brev.b32 %rd, %ra;", "%rd", |a, _, _| w(l(a).reverse_bits())),
-            ("brev.b64 %d, %a;", "%d", |a, _, _| a.reverse_bits()),
-            ("bfind.u32 %rd, %ra;", "%rd", |a, _, _| w(31u32.wrapping_sub(l(a).leading_zeros()))),
-            ("bfind.s32 %rd, %ra;", "%rd", |a, _, _| {
-                let a = if s(a) < 0 { !l(a) } else { l(a) };
-                w(31u32.wrapping_sub(a.leading_zeros()))
+            row("popc.b32 %rd, %ra;", |a: u32, _, _| a.count_ones()),
+            row("popc.b64 %rd, %a;", |a: u64, _, _| a.count_ones()),
+            row("clz.b32 %rd, %ra;", |a: u32, _, _| a.leading_zeros()),
+            row("clz.b64 %rd, %a;", |a: u64, _, _| a.leading_zeros()),
+            row("brev.b32 %rd, %ra;", |a: u32, _, _| a.reverse_bits()),
+            row("brev.b64 %d, %a;", |a: u64, _, _| a.reverse_bits()),
+            row("bfind.u32 %rd, %ra;", |a: u32, _, _| 31u32.wrapping_sub(a.leading_zeros())),
+            row("bfind.s32 %rd, %ra;", |a: i32, _, _| {
+                31u32.wrapping_sub((if a < 0 { !a } else { a }).leading_zeros())
             }),
-            ("bfind.shiftamt.u64 %rd, %a;", "%rd", |a, _, _| match a {
-                0 => w(u32::MAX),
-                a => w(a.leading_zeros()),
+            row("bfind.shiftamt.u64 %rd, %a;", |a: u64, _, _| match a {
+                0 => u32::MAX,
+                a => a.leading_zeros(),
             }),
-            ("lop3.b32 %rd, %ra, %rb, %rc, 0xE2;", "%rd", |a, b, c| {
+            row("lop3.b32 %rd, %ra, %rb, %rc, 0xE2;", |a: u32, b, c| {
                 // 0xF0, 0xCC and 0xAA are the truth tables of the operands (PTX ISA, "lop3").
                 let bit = |at: u32| {
                     let index = (a >> at & 1) << 2 | (b >> at & 1) << 1 | (c >> at & 1);
-                    (0xE2u64 >> index & 1) << at
+                    (0xE2u32 >> index & 1) << at
                 };
-                (0..32).map(bit).sum()
+                (0..32).map(bit).sum::<u32>()
             }),
-            ("lop3.b32 %rd, %ra, %rb, %rc, 0x96;", "%rd", |a, b, c| w(l(a) ^ l(b) ^ l(c))),
-            ("prmt.b32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
-                let both = b << 32 | w(l(a));
-                let byte = |at: u64| {
+            row("lop3.b32 %rd, %ra, %rb, %rc, 0x96;", |a: u32, b, c| a ^ b ^ c),
+            row("prmt.b32 %rd, %ra, %rb, %rc;", |a, b, c: u32| {
+                let byte = |at: u32| {
                     let selector = c >> (4 * at) & 15;
-                    let value = (both >> (8 * (selector & 7))) as u8;
+                    let value = (pair(a, b) >> (8 * (selector & 7))) as u8;
                     let value = if selector < 8 { value } else { ((value as i8) >> 7) as u8 };
-                    u64::from(value) << (8 * at)
+                    u32::from(value) << (8 * at)
                 };
-                (0..4).map(byte).sum()
+                (0..4).map(byte).sum::<u32>()
             }),
-            ("prmt.b32.f4e %rd, %ra, %rb, 1;", "%rd", |a, b, _| {
-                w(((b << 32 | w(l(a))) >> 8) as u32)
-            }),
-            ("prmt.b32.rc16 %rd, %ra, %rb, 1;", "%rd", |a, _, _| (a >> 16 & 0xFFFF) * 0x1_0001),
+            row("prmt.b32.f4e %rd, %ra, %rb, 1;", |a, b, _| (pair(a, b) >> 8) as u32),
+            row("prmt.b32.rc16 %rd, %ra, %rb, 1;", |a: u32, _, _| (a >> 16) * 0x1_0001),
         ],
     );
 }
 
 #[test]
 fn bit_fields() {
-    fn bfe(a: i128, start: u64, len: u64, width: u32, signed: bool) -> u64 {
+    fn bfe(a: impl Into<i128>, start: u32, len: u32, width: u32, signed: bool) -> u64 {
         // Sign extension first: a field beyond the value then reads the sign.
-        let (start, len) = ((start & 255) as u32, (len & 255) as u32);
+        let (start, len, a) = (start & 255, len & 255, a.into());
         let a = if signed { a } else { a & ((1 << width) - 1) };
         let field = a >> start.min(120);
         let mask = if len >= 120 { -1 } else { (1i128 << len) - 1 };
@@ -103,10 +92,10 @@ fn bit_fields() {
         let value = if negative && len < 120 { value | !mask } else { value };
         (value & ((1 << width) - 1)) as u64
     }
-    fn bfi(a: u64, b: u64, start: u64, len: u64, width: u64) -> u64 {
+    fn bfi(a: u64, b: u64, start: u32, len: u32, width: u32) -> u64 {
         let (start, len) = (start & 255, len & 255);
-        let inside = |at: u64| at >= start && at < start + len;
-        let bit = |at: u64| {
+        let inside = |at: u32| at >= start && at < start + len;
+        let bit = |at: u32| {
             if inside(at) { (a >> (at - start) & 1) << at } else { b & 1 << at }
         };
         (0..width).map(bit).sum()
@@ -114,16 +103,14 @@ fn bit_fields() {
     check(
         &integer_inputs(),
         &[
-            ("bfe.u32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
-                bfe(i128::from(l(a)), b, c, 32, false)
+            row("bfe.u32 %rd, %ra, %rb, %rc;", |a: u32, b, c| bfe(a, b, c, 32, false) as u32),
+            mixed("bfe.s32 %rd, %ra, %rb, %rc;", |a: i32, b, c| bfe(a, b, c, 32, true) as u32),
+            mixed("bfe.u64 %d, %a, %rb, %rc;", |a: u64, b, c| bfe(a, b, c, 64, false)),
+            mixed("bfe.s64 %d, %a, %rb, %rc;", |a: i64, b, c| bfe(a, b, c, 64, true)),
+            row("bfi.b32 %rd, %ra, %rb, %rc, 7;", |a: u32, b, c| {
+                bfi(a.into(), b.into(), c, 7, 32) as u32
             }),
-            ("bfe.s32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| bfe(i128::from(s(a)), b, c, 32, true)),
-            ("bfe.u64 %d, %a, %rb, %rc;", "%d", |a, b, c| bfe(i128::from(a), b, c, 64, false)),
-            ("bfe.s64 %d, %a, %rb, %rc;", "%d", |a, b, c| {
-                bfe(i128::from(a as i64), b, c, 64, true)
-            }),
-            ("bfi.b32 %rd, %ra, %rb, %rc, 7;", "%rd", |a, b, c| bfi(w(l(a)), w(l(b)), c, 7, 32)),
-            ("bfi.b64 %d, %a, %b, 32, %rc;", "%d", |a, b, c| bfi(a, b, 32, c, 64)),
+            mixed("bfi.b64 %d, %a, %b, 32, %rc;", |a, b, c| bfi(a, b, 32, c, 64)),
         ],
     );
 }
@@ -133,56 +120,37 @@ fn comparisons_and_selections() {
     check(
         &integer_inputs(),
         &[
-            ("setp.eq.s32 %pd, %ra, %rb;", "%pd", |a, b, _| u64::from(l(a) == l(b))),
-            ("setp.ne.b64 %pd, %a, %b;", "%pd", |a, b, _| u64::from(a != b)),
-            ("setp.lt.s32 %pd, %ra, %rb;", "%pd", |a, b, _| u64::from(s(a) < s(b))),
-            ("setp.le.u32 %pd, %ra, %rb;", "%pd", |a, b, _| u64::from(l(a) <= l(b))),
-            ("setp.hi.u32 %pd, %ra, %rb;", "%pd", |a, b, _| u64::from(l(a) > l(b))),
-            ("setp.lo.u64 %pd, %a, %b;", "%pd", |a, b, _| u64::from(a < b)),
-            ("setp.gt.s64 %pd, %a, %b;", "%pd", |a, b, _| u64::from(a as i64 > b as i64)),
-            ("setp.ge.u64 %pd, %a, %b;", "%pd", |a, b, _| u64::from(a >= b)),
-            ("setp.lt.and.s32 %pd, %ra, %rb, !%pc;", "%pd", |a, b, c| {
-                u64::from(s(a) < s(b) && c & 1 == 0)
+            row("setp.eq.s32 %pd, %ra, %rb;", |a: i32, b, _| a == b),
+            row("setp.ne.b64 %pd, %a, %b;", |a: u64, b, _| a != b),
+            row("setp.lt.s32 %pd, %ra, %rb;", |a: i32, b, _| a < b),
+            row("setp.le.u32 %pd, %ra, %rb;", |a: u32, b, _| a <= b),
+            row("setp.hi.u32 %pd, %ra, %rb;", |a: u32, b, _| a > b),
+            row("setp.lo.u64 %pd, %a, %b;", |a: u64, b, _| a < b),
+            row("setp.gt.s64 %pd, %a, %b;", |a: i64, b, _| a > b),
+            row("setp.ge.u64 %pd, %a, %b;", |a: u64, b, _| a >= b),
+            mixed("setp.lt.and.s32 %pd, %ra, %rb, !%pc;", |a: i32, b: i32, c: bool| a < b && !c),
+            mixed("setp.lt.xor.u32 %pd|%pe, %ra, %rb, %pc;", |a: u32, b: u32, c: bool| {
+                (a < b) != c
             }),
-            ("setp.lt.xor.u32 %pd|%pe, %ra, %rb, %pc;", "%pd", |a, b, c| {
-                u64::from((l(a) < l(b)) != (c & 1 == 1))
-            }),
-            ("setp.lt.or.u32 %pe|%pd, %ra, %rb, %pc;", "%pd", |a, b, c| {
-                u64::from(l(a) >= l(b) || c & 1 == 1)
-            }),
-            ("selp.b32 %rd, %ra, %rb, %pc;", "%rd", |a, b, c| {
-                w(if c & 1 == 1 { l(a) } else { l(b) })
-            }),
-            (
-                "selp.b64 %d, %a, -3, %pc;",
-                "%d",
-                |a, _, c| {
-                    if c & 1 == 1 { a } else { -3i64 as u64 }
-                },
+            mixed("setp.lt.or.u32 %pe|%pd, %ra, %rb, %pc;", |a: u32, b: u32, c: bool| a >= b || c),
+            mixed("selp.b32 %rd, %ra, %rb, %pc;", |a: u32, b, c| if c { a } else { b }),
+            mixed("selp.b64 %d, %a, -3, %pc;", |a: i64, _: i64, c| if c { a } else { -3 }),
+            mixed(
+                "slct.b32.s32 %rd, %ra, %rb, %rc;",
+                |a: u32, b, c: i32| if c >= 0 { a } else { b },
             ),
-            ("slct.b32.s32 %rd, %ra, %rb, %rc;", "%rd", |a, b, c| {
-                w(if s(c) >= 0 { l(a) } else { l(b) })
+            row("set.lt.u32.s32 %rd, %ra, %rb;", |a: i32, b, _| if a < b { u32::MAX } else { 0 }),
+            row("and.pred %pd, %pa, %pb;", |a: bool, b, _| a & b),
+            row("or.pred %pd, !%pa, %pb;", |a: bool, b, _| !a | b),
+            row("xor.pred %pd, %pa, %pb;", |a: bool, b, _| a ^ b),
+            row("not.pred %pd, %pa;", |a: bool, _, _| !a),
+            row("mov.u32 %rd, 5; @%pa mov.u32 %rd, %rb;", |a: u32, b, _| match a & 1 {
+                1 => b,
+                _ => 5,
             }),
-            (
-                "set.lt.u32.s32 %rd, %ra, %rb;",
-                "%rd",
-                |a, b, _| {
-                    if s(a) < s(b) { w(u32::MAX) } else { 0 }
-                },
-            ),
-            ("and.pred %pd, %pa, %pb;", "%pd", |a, b, _| a & b & 1),
-            ("or.pred %pd, !%pa, %pb;", "%pd", |a, b, _| (!a | b) & 1),
-            ("xor.pred %pd, %pa, %pb;", "%pd", |a, b, _| (a ^ b) & 1),
-            ("not.pred %pd, %pa;", "%pd", |a, _, _| !a & 1),
-            (
-                "mov.u32 %rd, 5; @%pa mov.u32 %rd, %rb;",
-                "%rd",
-                |a, b, _| {
-                    if a & 1 == 1 { w(l(b)) } else { 5 }
-                },
-            ),
-            ("mov.u32 %rd, 5; @!%pa mov.u32 %rd, %rb;", "%rd", |a, b, _| {
-                if a & 1 == 0 { w(l(b)) } else { 5 }
+            row("mov.u32 %rd, 5; @!%pa mov.u32 %rd, %rb;", |a: u32, b, _| match a & 1 {
+                1 => 5,
+                _ => b,
             }),
         ],
     );
@@ -193,16 +161,15 @@ fn moves_pack_and_unpack() {
     check(
         &integer_inputs(),
         &[
-            ("mov.b64 %d, {%ra, %rb};", "%d", |a, b, _| b << 32 | w(l(a))),
-            ("mov.b64 {%rd, %x1}, %a;", "%rd", |a, _, _| w(l(a))),
-            ("mov.b64 {_, %rd}, %a;", "%rd", |a, _, _| a >> 32),
-            ("mov.b32 %rd, {%ha, %hb};", "%rd", |a, b, _| (b & 0xFFFF) << 16 | a & 0xFFFF),
-            ("mov.b32 {%hc, %hd}, %ra;", "%hd", |a, _, _| a >> 16 & 0xFFFF),
-            ("mov.b64 %d, {%ha, %hb, %hc, %ha};", "%d", |a, b, c| {
-                let h = |v: u64| v & 0xFFFF;
-                h(a) << 48 | h(c) << 32 | h(b) << 16 | h(a)
+            row("mov.b64 %d, {%ra, %rb};", |a, b, _| pair(a, b)),
+            row("mov.b64 {%rd, %x1}, %a;", |a: u64, _, _| a as u32),
+            row("mov.b64 {_, %rd}, %a;", |a: u64, _, _| (a >> 32) as u32),
+            row("mov.b32 %rd, {%ha, %hb};", |a: u16, b, _| u32::from(b) << 16 | u32::from(a)),
+            row("mov.b32 {%hc, %hd}, %ra;", |a: u32, _, _| (a >> 16) as u16),
+            row("mov.b64 %d, {%ha, %hb, %hc, %ha};", |a: u16, b, c| {
+                [a, c, b, a].into_iter().fold(0u64, |all, part| all << 16 | u64::from(part))
             }),
-            ("mov.u32 %rd, %ra; { .reg .b32 %rd; mov.u32 %rd, 1; }", "%rd", |a, _, _| w(l(a))),
+            row("mov.u32 %rd, %ra; { .reg .b32 %rd; mov.u32 %rd, 1; }", |a: u32, _, _| a),
         ],
     );
 }

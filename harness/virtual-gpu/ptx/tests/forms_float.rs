@@ -2,24 +2,10 @@
 
 mod support;
 
-use support::{Random, check, doubles, run_snippet, singles};
-
-const M: u64 = 0xFFFF_FFFF;
+use support::{Random, check, doubles, flush, mixed, row, run_snippet, singles};
 
 fn f(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
-}
-
-fn g(bits: u64) -> f64 {
-    f64::from_bits(bits)
-}
-
-fn w(value: f32) -> u64 {
-    u64::from(value.to_bits())
-}
-
-fn flush(value: f32) -> f32 {
-    if value.is_subnormal() { 0f32.copysign(value) } else { value }
 }
 
 #[test]
@@ -27,31 +13,25 @@ fn single_precision() {
     check(
         &singles(),
         &[
-            ("add.f32 %fd, %fa, %fb;", "%fd", |a, b, _| w(f(a) + f(b))),
-            ("sub.rn.f32 %fd, %fa, %fb;", "%fd", |a, b, _| w(f(a) - f(b))),
-            ("mul.f32 %fd, %fa, %fb;", "%fd", |a, b, _| w(f(a) * f(b))),
-            ("fma.rn.f32 %fd, %fa, %fb, %fc;", "%fd", |a, b, c| w(f(a).mul_add(f(b), f(c)))),
-            ("div.rn.f32 %fd, %fa, %fb;", "%fd", |a, b, _| w(f(a) / f(b))),
-            ("add.ftz.f32 %fd, %fa, %fb;", "%fd", |a, b, _| w(flush(flush(f(a)) + flush(f(b))))),
-            ("mul.ftz.f32 %fd, %fa, %fb;", "%fd", |a, b, _| w(flush(flush(f(a)) * flush(f(b))))),
-            ("fma.rn.sat.f32 %fd, %fa, %fb, %fc;", "%fd", |a, b, c| {
-                let x = f(a).mul_add(f(b), f(c));
-                w(if x > 0.0 { x.min(1.0) } else { 0.0 })
+            row("add.f32 %fd, %fa, %fb;", |a: f32, b, _| a + b),
+            row("sub.rn.f32 %fd, %fa, %fb;", |a: f32, b, _| a - b),
+            row("mul.f32 %fd, %fa, %fb;", |a: f32, b, _| a * b),
+            row("fma.rn.f32 %fd, %fa, %fb, %fc;", |a: f32, b, c| a.mul_add(b, c)),
+            row("div.rn.f32 %fd, %fa, %fb;", |a: f32, b, _| a / b),
+            row("add.ftz.f32 %fd, %fa, %fb;", |a, b, _| flush(flush(a) + flush(b))),
+            row("mul.ftz.f32 %fd, %fa, %fb;", |a, b, _| flush(flush(a) * flush(b))),
+            row("fma.rn.sat.f32 %fd, %fa, %fb, %fc;", |a: f32, b, c| {
+                let x = a.mul_add(b, c);
+                if x > 0.0 { x.min(1.0) } else { 0.0 }
             }),
-            ("sqrt.rn.f32 %fd, %fa;", "%fd", |a, _, _| w(f(a).sqrt())),
-            ("rcp.rn.f32 %fd, %fa;", "%fd", |a, _, _| w(1.0 / f(a))),
-            ("neg.f32 %fd, %fa;", "%fd", |a, _, _| w(-f(a))),
-            ("abs.f32 %fd, %fa;", "%fd", |a, _, _| w(f(a).abs())),
-            ("copysign.f32 %fd, %fa, %fb;", "%fd", |a, b, _| w(f(b).copysign(f(a)))),
-            ("mov.f32 %fd, 0fBF800000;", "%fd", |_, _, _| w(-1.0)),
-            ("add.f32 %fd, %fa, 1.5;", "%fd", |a, _, _| w(f(a) + 1.5)),
-            (
-                "selp.f32 %fd, %fa, %fb, %pc;",
-                "%fd",
-                |a, b, c| {
-                    if c & 1 == 1 { a & M } else { b & M }
-                },
-            ),
+            row("sqrt.rn.f32 %fd, %fa;", |a: f32, _, _| a.sqrt()),
+            row("rcp.rn.f32 %fd, %fa;", |a: f32, _, _| 1.0 / a),
+            row("neg.f32 %fd, %fa;", |a: f32, _, _| -a),
+            row("abs.f32 %fd, %fa;", |a: f32, _, _| a.abs()),
+            row("copysign.f32 %fd, %fa, %fb;", |a: f32, b, _| b.copysign(a)),
+            row("mov.f32 %fd, 0fBF800000;", |_: f32, _, _| -1.0f32),
+            row("add.f32 %fd, %fa, 1.5;", |a: f32, _, _| a + 1.5),
+            mixed("selp.f32 %fd, %fa, %fb, %pc;", |a: f32, b, c| if c { a } else { b }),
         ],
     );
 }
@@ -74,10 +54,10 @@ fn minimum_and_maximum_order_zeros_and_drop_nans() {
     check(
         &singles(),
         &[
-            ("min.f32 %fd, %fa, %fb;", "%fd", |a, b, _| w(pick(f(a), f(b), true))),
-            ("max.f32 %fd, %fa, %fb;", "%fd", |a, b, _| w(pick(f(a), f(b), false))),
-            ("max.NaN.f32 %fd, %fa, %fb;", "%fd", |a, b, _| {
-                w(if f(a).is_nan() || f(b).is_nan() { f32::NAN } else { pick(f(a), f(b), false) })
+            row("min.f32 %fd, %fa, %fb;", |a, b, _| pick(a, b, true)),
+            row("max.f32 %fd, %fa, %fb;", |a, b, _| pick(a, b, false)),
+            row("max.NaN.f32 %fd, %fa, %fb;", |a: f32, b, _| {
+                if a.is_nan() || b.is_nan() { f32::NAN } else { pick(a, b, false) }
             }),
         ],
     );
@@ -168,19 +148,17 @@ fn double_precision() {
     check(
         &doubles(),
         &[
-            ("add.f64 %dd, %da, %db;", "%dd", |a, b, _| (g(a) + g(b)).to_bits()),
-            ("sub.f64 %dd, %da, %db;", "%dd", |a, b, _| (g(a) - g(b)).to_bits()),
-            ("mul.f64 %dd, %da, %db;", "%dd", |a, b, _| (g(a) * g(b)).to_bits()),
-            ("fma.rn.f64 %dd, %da, %db, %dc;", "%dd", |a, b, c| g(a).mul_add(g(b), g(c)).to_bits()),
-            ("div.rn.f64 %dd, %da, %db;", "%dd", |a, b, _| (g(a) / g(b)).to_bits()),
-            ("sqrt.rn.f64 %dd, %da;", "%dd", |a, _, _| g(a).sqrt().to_bits()),
-            ("rcp.rn.f64 %dd, %da;", "%dd", |a, _, _| (1.0 / g(a)).to_bits()),
-            ("neg.f64 %dd, %da;", "%dd", |a, _, _| a ^ 1 << 63),
-            ("abs.f64 %dd, %da;", "%dd", |a, _, _| a & !(1 << 63)),
-            ("setp.lt.f64 %pd, %da, %db;", "%pd", |a, b, _| u64::from(g(a) < g(b))),
-            ("setp.geu.f64 %pd, %da, %db;", "%pd", |a, b, _| {
-                u64::from(g(a).is_nan() || g(b).is_nan() || g(a) >= g(b))
-            }),
+            row("add.f64 %dd, %da, %db;", |a: f64, b, _| a + b),
+            row("sub.f64 %dd, %da, %db;", |a: f64, b, _| a - b),
+            row("mul.f64 %dd, %da, %db;", |a: f64, b, _| a * b),
+            row("fma.rn.f64 %dd, %da, %db, %dc;", |a: f64, b, c| a.mul_add(b, c)),
+            row("div.rn.f64 %dd, %da, %db;", |a: f64, b, _| a / b),
+            row("sqrt.rn.f64 %dd, %da;", |a: f64, _, _| a.sqrt()),
+            row("rcp.rn.f64 %dd, %da;", |a: f64, _, _| 1.0 / a),
+            row("neg.f64 %dd, %da;", |a: f64, _, _| -a),
+            row("abs.f64 %dd, %da;", |a: f64, _, _| a.abs()),
+            row("setp.lt.f64 %pd, %da, %db;", |a: f64, b, _| a < b),
+            row("setp.geu.f64 %pd, %da, %db;", |a: f64, b, _| a.is_nan() || b.is_nan() || a >= b),
         ],
     );
 }
@@ -192,7 +170,8 @@ fn approximations_are_within_their_bounds() {
     let mut random = Random(9);
     let unit = |random: &mut Random| (random.next() >> 40) as f32 / (1u64 << 24) as f32;
     let inputs: Vec<[u64; 3]> = (0..500)
-        .map(|_| [w(unit(&mut random) * 6.0 - 3.0), w(unit(&mut random) * 1e6 + 2.0), 0])
+        .map(|_| [unit(&mut random) * 6.0 - 3.0, unit(&mut random) * 1e6 + 2.0, 0.0])
+        .map(|row| row.map(|value| u64::from(value.to_bits())))
         .collect();
     type Bound<'b> = (&'b str, fn(f64, f64) -> f64, f64, bool);
     let table: [Bound<'_>; 7] = [
@@ -216,33 +195,30 @@ fn approximations_are_within_their_bounds() {
 
 #[test]
 fn comparisons_of_unordered_values() {
-    fn un(a: u64, b: u64) -> bool {
-        f(a).is_nan() || f(b).is_nan()
+    fn un(a: f32, b: f32) -> bool {
+        a.is_nan() || b.is_nan()
     }
     check(
         &singles(),
         &[
-            ("setp.eq.f32 %pd, %fa, %fb;", "%pd", |a, b, _| u64::from(f(a) == f(b))),
-            ("setp.ne.f32 %pd, %fa, %fb;", "%pd", |a, b, _| u64::from(!un(a, b) && f(a) != f(b))),
-            ("setp.gt.f32 %pd, %fa, %fb;", "%pd", |a, b, _| u64::from(f(a) > f(b))),
-            ("setp.equ.f32 %pd, %fa, %fb;", "%pd", |a, b, _| u64::from(un(a, b) || f(a) == f(b))),
-            ("setp.neu.f32 %pd, %fa, %fb;", "%pd", |a, b, _| u64::from(un(a, b) || f(a) != f(b))),
-            ("setp.ltu.f32 %pd, %fa, %fb;", "%pd", |a, b, _| u64::from(un(a, b) || f(a) < f(b))),
-            ("setp.leu.f32 %pd, %fa, %fb;", "%pd", |a, b, _| u64::from(un(a, b) || f(a) <= f(b))),
-            ("setp.num.f32 %pd, %fa, %fb;", "%pd", |a, b, _| u64::from(!un(a, b))),
-            ("setp.nan.f32 %pd, %fa, %fb;", "%pd", |a, b, _| u64::from(un(a, b))),
-            ("setp.eq.ftz.f32 %pd, %fa, %fb;", "%pd", |a, b, _| {
-                u64::from(flush(f(a)) == flush(f(b)))
-            }),
-            (
+            row("setp.eq.f32 %pd, %fa, %fb;", |a: f32, b, _| a == b),
+            row("setp.ne.f32 %pd, %fa, %fb;", |a, b, _| !un(a, b) && a != b),
+            row("setp.gt.f32 %pd, %fa, %fb;", |a: f32, b, _| a > b),
+            row("setp.equ.f32 %pd, %fa, %fb;", |a, b, _| un(a, b) || a == b),
+            row("setp.neu.f32 %pd, %fa, %fb;", |a, b, _| un(a, b) || a != b),
+            row("setp.ltu.f32 %pd, %fa, %fb;", |a, b, _| un(a, b) || a < b),
+            row("setp.leu.f32 %pd, %fa, %fb;", |a, b, _| un(a, b) || a <= b),
+            row("setp.num.f32 %pd, %fa, %fb;", |a, b, _| !un(a, b)),
+            row("setp.nan.f32 %pd, %fa, %fb;", |a, b, _| un(a, b)),
+            row("setp.eq.ftz.f32 %pd, %fa, %fb;", |a, b, _| flush(a) == flush(b)),
+            mixed(
                 "slct.b32.f32 %rd, %ra, %rb, %fc;",
-                "%rd",
-                |a, b, c| {
-                    if f(c) >= 0.0 { a & M } else { b & M }
+                |a: u32, b, c: f32| {
+                    if c >= 0.0 { a } else { b }
                 },
             ),
-            ("testp.subnormal.f32 %pd, %fa;", "%pd", |a, _, _| u64::from(f(a).is_subnormal())),
-            ("testp.notanumber.f64 %pd, %da;", "%pd", |a, _, _| u64::from(g(a).is_nan())),
+            row("testp.subnormal.f32 %pd, %fa;", |a: f32, _, _| a.is_subnormal()),
+            row("testp.notanumber.f64 %pd, %da;", |a: f64, _, _| a.is_nan()),
         ],
     );
 }

@@ -1,11 +1,11 @@
-//! Floating arithmetic (PTX ISA, "Floating-Point Instructions").
+//! Floating arithmetic and conversions (PTX ISA, "Floating-Point Instructions" and "cvt").
 
 use super::decoder::Decoder;
-use super::mods::Mods;
-use crate::ast::Operand;
+use super::dispatch::Mods;
 use crate::counts::Class;
 use crate::error::Loaded;
 use crate::inst::Inst;
+use crate::operands::Cvt;
 use crate::ops::{FMode, FOp, FUn, Round, TestOp};
 use crate::types::Ty;
 
@@ -15,7 +15,7 @@ fn simple_class(ty: Ty) -> Class {
 
 impl<'a> Decoder<'a, '_> {
     /// The floating forms of operations that integers have too.
-    pub(crate) fn float(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>], ty: Ty) -> Loaded<()> {
+    pub(crate) fn float(&mut self, mods: &mut Mods<'a>, ty: Ty) -> Loaded<()> {
         let base = mods.base;
         let nan = matches!(base, "min" | "max") && mods.take("NaN");
         let approximate = base == "div" && mods.take_any(&["approx", "full"]).is_some();
@@ -26,19 +26,19 @@ impl<'a> Decoder<'a, '_> {
         }
         let directed = mode.round != Round::Nearest;
         match base {
-            "fma" | "mad" => self.fma(mods, ops, ty, mode),
-            "neg" if !directed && !mode.sat => self.float_unary(FUn::Neg, mode, mods, ops, ty),
-            "abs" if !directed && !mode.sat => self.float_unary(FUn::Abs, mode, mods, ops, ty),
+            "fma" | "mad" => self.fma(mods, ty, mode),
+            "neg" if !directed && !mode.sat => self.float_unary(FUn::Neg, mode, mods, ty),
+            "abs" if !directed && !mode.sat => self.float_unary(FUn::Abs, mode, mods, ty),
             "add" | "sub" | "mul" => {
                 let op = match base {
                     "add" => FOp::Add,
                     "sub" => FOp::Sub,
                     _ => FOp::Mul,
                 };
-                self.float_binary(op, mode, simple_class(ty), mods, ops, ty)
+                self.float_binary(op, mode, simple_class(ty), mods, ty)
             }
             "div" if !directed && !mode.sat => {
-                self.float_binary(FOp::Div, mode, Class::Sfu, mods, ops, ty)
+                self.float_binary(FOp::Div, mode, Class::Sfu, mods, ty)
             }
             "min" | "max" if !directed && !mode.sat => {
                 let op = match (base, nan) {
@@ -47,14 +47,14 @@ impl<'a> Decoder<'a, '_> {
                     (_, false) => FOp::Max,
                     (_, true) => FOp::MaxNan,
                 };
-                self.float_binary(op, mode, simple_class(ty), mods, ops, ty)
+                self.float_binary(op, mode, simple_class(ty), mods, ty)
             }
             _ => mods.unsupported(),
         }
     }
 
-    fn fma(&mut self, mods: &Mods<'a>, ops: &[Operand<'a>], ty: Ty, mode: FMode) -> Loaded<()> {
-        let [d, a, b, c] = self.take(mods, ops)?;
+    fn fma(&mut self, mods: &mut Mods<'a>, ty: Ty, mode: FMode) -> Loaded<()> {
+        let [d, a, b, c] = self.take(mods)?;
         let (a, b, c) = (self.read(&a, ty)?, self.read(&b, ty)?, self.read(&c, ty)?);
         let d = self.write(&d, ty)?;
         match ty {
@@ -69,11 +69,10 @@ impl<'a> Decoder<'a, '_> {
         op: FOp,
         mode: FMode,
         class: Class,
-        mods: &Mods<'a>,
-        ops: &[Operand<'a>],
+        mods: &mut Mods<'a>,
         ty: Ty,
     ) -> Loaded<()> {
-        let [d, a, b] = self.take(mods, ops)?;
+        let [d, a, b] = self.take(mods)?;
         let (a, b) = (self.read(&a, ty)?, self.read(&b, ty)?);
         let d = self.write(&d, ty)?;
         match ty {
@@ -83,15 +82,8 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    fn float_unary(
-        &mut self,
-        op: FUn,
-        mode: FMode,
-        mods: &Mods<'a>,
-        ops: &[Operand<'a>],
-        ty: Ty,
-    ) -> Loaded<()> {
-        let [d, a] = self.take(mods, ops)?;
+    fn float_unary(&mut self, op: FUn, mode: FMode, mods: &mut Mods<'a>, ty: Ty) -> Loaded<()> {
+        let [d, a] = self.take(mods)?;
         let a = self.read(&a, ty)?;
         let d = self.write(&d, ty)?;
         let class = match op {
@@ -106,13 +98,9 @@ impl<'a> Decoder<'a, '_> {
     }
 
     /// Roots, reciprocals and transcendentals; `copysign` and `testp` besides.
-    pub(crate) fn special_function(
-        &mut self,
-        mods: &mut Mods<'a>,
-        ops: &[Operand<'a>],
-    ) -> Loaded<()> {
+    pub(crate) fn special_function(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
         if mods.base == "testp" {
-            return self.testp(mods, ops);
+            return self.testp(mods);
         }
         let ty = mods.ty()?;
         if !ty.is_float() {
@@ -122,8 +110,8 @@ impl<'a> Decoder<'a, '_> {
         let mode = mods.fmode();
         if mods.base == "copysign" && mode.is_plain() && !approximate {
             // PTX: copies the sign of a to b; `FOp::Copysign` is (magnitude, sign).
-            let [d, a, b] = self.take(mods, ops)?;
-            return self.float_binary(FOp::Copysign, mode, simple_class(ty), mods, &[d, b, a], ty);
+            mods.swap_sources();
+            return self.float_binary(FOp::Copysign, mode, simple_class(ty), mods, ty);
         }
         if mode.round != Round::Nearest || mode.sat || ty == Ty::F64 && mode.ftz {
             return mods.unsupported();
@@ -139,28 +127,66 @@ impl<'a> Decoder<'a, '_> {
             ("tanh", Ty::F32, true) => FUn::Tanh,
             _ => return mods.unsupported(),
         };
-        self.float_unary(op, mode, mods, ops, ty)
+        self.float_unary(op, mode, mods, ty)
     }
 
-    fn testp(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
-        let names = ["finite", "infinite", "number", "notanumber", "normal", "subnormal"];
-        let what = match mods.take_any(&names) {
-            Some("finite") => TestOp::Finite,
-            Some("infinite") => TestOp::Infinite,
-            Some("number") => TestOp::Number,
-            Some("notanumber") => TestOp::NotANumber,
-            Some("normal") => TestOp::Normal,
-            Some(_) => TestOp::Subnormal,
-            None => return mods.unsupported(),
-        };
+    fn testp(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
+        let what = mods.need(TestOp::parse)?;
         let ty = mods.ty()?;
         if !ty.is_float() {
             return mods.unsupported();
         }
-        let [d, a] = self.take(mods, ops)?;
+        let [d, a] = self.take(mods)?;
         let a = self.read(&a, ty)?;
         let d = self.write_pred_op(&d)?;
         self.emit(simple_class(ty), Inst::Testp { wide: ty.is_wide(), what, d, a });
+        Ok(())
+    }
+
+    pub(crate) fn cvt(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
+        let (to, from) = (mods.ty()?, mods.ty()?);
+        if to == Ty::Pred || from == Ty::Pred || to.bytes() == 1 && from.is_float() {
+            return mods.unsupported();
+        }
+        let integral = mods.take_any(&["rni", "rzi", "rmi", "rpi"]);
+        let mut mode = mods.fmode();
+        match integral {
+            Some("rzi") => mode.round = Round::Zero,
+            Some("rmi") => mode.round = Round::Down,
+            Some("rpi") => mode.round = Round::Up,
+            _ => {}
+        }
+        if from.is_float() && !to.is_float() && integral.is_none() {
+            return self.fail(format!("`{}` needs .rni, .rzi, .rmi or .rpi", mods.opcode));
+        }
+        if integral.is_some() && !from.is_float() {
+            return mods.unsupported();
+        }
+        let [d, a] = self.take(mods)?;
+        let a = self.read_relaxed(&a, from)?;
+        let pending = self.write_relaxed(&d, to)?;
+        let d = pending.row;
+        let class = if from.is_float() || to.is_float() { Class::Convert } else { Class::Int };
+        let plain_ints = !from.is_float() && !to.is_float() && !mode.sat;
+        let inst = match (from.bytes(), to.bytes()) {
+            (4, 8) if plain_ints && from.is_signed() => Inst::WidenS { d, a },
+            (4, 8) if plain_ints => Inst::WidenU { d, a, offset: 0 },
+            (8, 4) if plain_ints => Inst::Low { d, a },
+            (4, 4) if plain_ints => Inst::Mov32 { d, a },
+            (8, 8) if plain_ints => Inst::Mov64 { d, a },
+            _ => Inst::Cvt(Cvt {
+                from,
+                to,
+                round: mode.round,
+                integral: integral.is_some(),
+                ftz: mode.ftz,
+                sat: mode.sat,
+                d,
+                a,
+            }),
+        };
+        self.emit(class, inst);
+        self.finish(pending);
         Ok(())
     }
 }

@@ -2,16 +2,15 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::access::{LaneFault, WarpMemory};
-use super::address::{addresses, is_contiguous, lanes, sector_bytes};
-use super::frame::Frame;
-use super::values::{read_value, write_value};
+use super::access::{
+    LaneFault, WarpMemory, addresses, is_contiguous, read_value, sector_bytes, write_value,
+};
+use super::warp::{Frame, lanes};
 use crate::counts::HotWord;
 use crate::operands::{Atom, NO_ROW};
 use crate::ops::AtomOp;
 use crate::program::Row32;
-use crate::types::window;
-use crate::types::{Space, Ty};
+use crate::types::{Space, Ty, window};
 
 /// Held for each atomic of a warp on device memory: launches of several streams are executed by the
 /// threads that make them, and may add to one word at the same time.

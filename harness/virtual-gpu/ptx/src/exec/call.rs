@@ -1,12 +1,9 @@
 //! Calls, returns, exits, and the two built-in functions.
 
 use super::access::{LaneFault, WarpMemory, warp_memory};
-use super::address::lanes;
-use super::divergence::split;
-use super::frame::Frame;
 use super::machine::Machine;
 use super::printf;
-use super::warp::{Fragment, Warp};
+use super::warp::{Fragment, Frame, Warp, lanes, split};
 use crate::fault::FaultKind;
 use crate::operands::{CallSite, Callee, ParamWords};
 use crate::program::function_of;

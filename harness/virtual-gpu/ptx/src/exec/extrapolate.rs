@@ -5,14 +5,11 @@
 //! all later iterations do so too: the operands are sums, and nothing else in an iteration depends
 //! on its number. A division gives the number of iterations left. The last one is executed.
 
-use super::address::lanes;
-use super::frame::Frame;
 use super::machine::Machine;
-use super::warp::Warp;
+use super::warp::{Frame, Warp, lanes};
 use super::watched_loops::{Snapshot, WatchedLoop};
 use crate::analysis::loops::{exit_operands, first_predicate, iterations_left};
-use crate::code::FuncCode;
-use crate::code::Loop;
+use crate::code::{FuncCode, Loop};
 use crate::inst::Inst;
 use crate::ops::CmpKind;
 use crate::program::Row64;

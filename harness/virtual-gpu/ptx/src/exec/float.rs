@@ -1,12 +1,15 @@
-//! Floating arithmetic on rows.
+//! Floating arithmetic on rows, and conversions.
 //!
 //! Results are those of IEEE 754 with NaNs made canonical in single precision, as devices do (PTX
 //! ISA, "Floating-Point Instructions": canonical NaN 0x7fffffff). Approximate instructions are
 //! computed in double precision and rounded: within every bound that the ISA gives for them.
 
-use super::rows::map;
+use super::int::extend;
+use super::warp::Frame;
+use crate::operands::Cvt;
 use crate::ops::{FMode, FOp, FUn, Round};
 use crate::program::{Row32, Row64};
+use crate::types::Ty;
 
 /// The NaN that single-precision instructions produce.
 pub(crate) const CANONICAL_NAN: u32 = 0x7FFF_FFFF;
@@ -39,6 +42,19 @@ pub(crate) fn saturate(value: f32) -> f32 {
     if value > 0.0 { value.min(1.0) } else { 0.0 }
 }
 
+/// The result of a rounding where the nearest value is `near`, and the exact one above or below it.
+macro_rules! directed {
+    ($near:expr, $above:expr, $below:expr, $round:expr) => {
+        match $round {
+            Round::Down if $below => $near.next_down(),
+            Round::Up if $above => $near.next_up(),
+            Round::Zero if $below && $near > 0.0 => $near.next_down(),
+            Round::Zero if $above && $near < 0.0 => $near.next_up(),
+            _ => $near,
+        }
+    };
+}
+
 /// Rounds the exact value `sum + error` to single precision. `error` is what was lost when `sum`
 /// was rounded to double, at most half of its last place (Knuth's TwoSum).
 pub(crate) fn round_to_f32(sum: f64, error: f64, round: Round) -> f32 {
@@ -48,15 +64,7 @@ pub(crate) fn round_to_f32(sum: f64, error: f64, round: Round) -> f32 {
     }
     // The sign of `rest` says on which side of `near` the exact value lies.
     let rest = if f64::from(near) == sum { error } else { sum - f64::from(near) };
-    let (above, below) = (rest > 0.0, rest < 0.0);
-    match round {
-        Round::Nearest => near,
-        Round::Down if below => near.next_down(),
-        Round::Up if above => near.next_up(),
-        Round::Zero if below && near > 0.0 => near.next_down(),
-        Round::Zero if above && near < 0.0 => near.next_up(),
-        _ => near,
-    }
+    directed!(near, rest > 0.0, rest < 0.0, round)
 }
 
 /// `a * b + c` with a directed rounding: the product of two singles is exact in double.
@@ -103,49 +111,36 @@ pub(crate) fn fma64(a: &Row64, b: &Row64, c: &Row64) -> Row64 {
 }
 
 /// The minimum; a number wins against NaN, and -0 is less than +0 (PTX ISA, "min").
+macro_rules! minimum {
+    ($a:expr, $b:expr, $of:ty) => {
+        match ($a, $b) {
+            (a, b) if a.is_nan() => b,
+            (a, b) if b.is_nan() => a,
+            (a, b) if a == b => <$of>::from_bits(a.to_bits() | b.to_bits()),
+            (a, b) => {
+                if a < b {
+                    a
+                } else {
+                    b
+                }
+            }
+        }
+    };
+}
+
 #[inline(always)]
 fn min32(a: f32, b: f32) -> f32 {
-    if a.is_nan() {
-        b
-    } else if b.is_nan() {
-        a
-    } else if a == b {
-        f(a.to_bits() | b.to_bits())
-    } else if a < b {
-        a
-    } else {
-        b
-    }
+    minimum!(a, b, f32)
 }
 
 #[inline(always)]
 fn max32(a: f32, b: f32) -> f32 {
-    if a.is_nan() {
-        b
-    } else if b.is_nan() {
-        a
-    } else if a == b {
-        f(a.to_bits() & b.to_bits())
-    } else if a > b {
-        a
-    } else {
-        b
-    }
+    -min32(-a, -b)
 }
 
 #[inline(always)]
 fn min64(a: f64, b: f64) -> f64 {
-    if a.is_nan() {
-        b
-    } else if b.is_nan() {
-        a
-    } else if a == b {
-        g(a.to_bits() | b.to_bits())
-    } else if a < b {
-        a
-    } else {
-        b
-    }
+    minimum!(a, b, f64)
 }
 
 #[inline(always)]
@@ -240,4 +235,127 @@ pub(crate) fn unary64(op: FUn, a: &Row64) -> Row64 {
         // The decoder emits no 64-bit form of these.
         FUn::Sin | FUn::Cos | FUn::Lg2 | FUn::Ex2 | FUn::Tanh => *a,
     }
+}
+
+pub(crate) fn run(frame: &mut Frame, cvt: &Cvt, active: u32) {
+    for lane in (0..32).filter(|lane| active >> lane & 1 == 1) {
+        let bits = frame.lane(cvt.from.is_wide(), cvt.a, lane);
+        let out = one(cvt, bits);
+        frame.set_lane(cvt.to.is_wide(), cvt.d, lane, out);
+    }
+}
+
+pub(crate) fn one(cvt: &Cvt, bits: u64) -> u64 {
+    match (cvt.from, cvt.to) {
+        (Ty::F32, Ty::F32) => {
+            let bits = if cvt.ftz { flush(bits as u32) } else { bits as u32 };
+            let value = f32::from_bits(bits);
+            let value =
+                if cvt.integral { integral(f64::from(value), cvt.round) as f32 } else { value };
+            finish_f32(cvt, value)
+        }
+        (Ty::F64, Ty::F64) => {
+            let value = f64::from_bits(bits);
+            let value = if cvt.integral { integral(value, cvt.round) } else { value };
+            finish_f64(cvt, value)
+        }
+        (Ty::F32, Ty::F64) => {
+            let bits = if cvt.ftz { flush(bits as u32) } else { bits as u32 };
+            finish_f64(cvt, f64::from(f32::from_bits(bits)))
+        }
+        (Ty::F64, Ty::F32) => {
+            let value = round_to_f32(f64::from_bits(bits), 0.0, cvt.round);
+            let value = if cvt.ftz { f32::from_bits(flush(value.to_bits())) } else { value };
+            finish_f32(cvt, value)
+        }
+        (Ty::F32, to) => {
+            let bits = if cvt.ftz { flush(bits as u32) } else { bits as u32 };
+            float_to_int(f64::from(f32::from_bits(bits)), cvt.round, to, false)
+        }
+        (Ty::F64, to) => float_to_int(f64::from_bits(bits), cvt.round, to, true),
+        (from, Ty::F32) => finish_f32(cvt, int_to_f32(exact(bits, from), cvt.round)),
+        (from, Ty::F64) => finish_f64(cvt, int_to_f64(exact(bits, from), cvt.round)),
+        (from, to) => {
+            let value = exact(bits, from);
+            let value = if cvt.sat { clamp(value, to) } else { value };
+            truncate(value, to)
+        }
+    }
+}
+
+fn finish_f32(cvt: &Cvt, value: f32) -> u64 {
+    u64::from(canonical(if cvt.sat { saturate(value) } else { value }))
+}
+
+fn finish_f64(cvt: &Cvt, value: f64) -> u64 {
+    if !cvt.sat {
+        return value.to_bits();
+    }
+    let clamped = if value > 0.0 { value.min(1.0) } else { 0.0 };
+    clamped.to_bits()
+}
+
+/// The nearest integral value in the rounding direction.
+fn integral(value: f64, round: Round) -> f64 {
+    match round {
+        Round::Nearest => value.round_ties_even(),
+        Round::Zero => value.trunc(),
+        Round::Down => value.floor(),
+        Round::Up => value.ceil(),
+    }
+}
+
+/// The value of an integer register, whatever its type.
+fn exact(bits: u64, ty: Ty) -> i128 {
+    match (ty.bytes(), ty.is_signed()) {
+        (8, true) => i128::from(bits as i64),
+        (8, false) => i128::from(bits),
+        (4, true) => i128::from(bits as i32),
+        (4, false) => i128::from(bits as u32),
+        (_, true) => i128::from(extend(bits as u32, ty) as i32),
+        (_, false) => i128::from(extend(bits as u32, ty)),
+    }
+}
+
+fn limits(ty: Ty) -> (i128, i128) {
+    let bits = 8 * ty.bytes();
+    match ty.is_signed() {
+        true => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        false => (0, (1 << bits) - 1),
+    }
+}
+
+fn clamp(value: i128, ty: Ty) -> i128 {
+    let (low, high) = limits(ty);
+    value.clamp(low, high)
+}
+
+/// The low bits, extended to the row's width by type.
+fn truncate(value: i128, ty: Ty) -> u64 {
+    match ty.bytes() {
+        8 => value as u64,
+        _ => u64::from(extend(value as u32, ty)),
+    }
+}
+
+/// Out-of-range values clamp to the type's limits. NaN converts to 0, and for doubles and 64-bit
+/// integers to the bit pattern with only the top bit set.
+fn float_to_int(value: f64, round: Round, to: Ty, from_double: bool) -> u64 {
+    if value.is_nan() {
+        let special = from_double || to.is_wide();
+        let top = 1i128 << (8 * to.bytes() - 1);
+        return if special { truncate(top, to) } else { 0 };
+    }
+    // `as` saturates far outside every target's range.
+    truncate(clamp(integral(value, round) as i128, to), to)
+}
+
+fn int_to_f32(value: i128, round: Round) -> f32 {
+    let near = value as f32;
+    directed!(near, value > near as i128, value < near as i128, round)
+}
+
+fn int_to_f64(value: i128, round: Round) -> f64 {
+    let near = value as f64;
+    directed!(near, value > near as i128, value < near as i128, round)
 }

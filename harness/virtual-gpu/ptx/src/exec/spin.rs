@@ -8,11 +8,10 @@
 //! What can end a loop without a write of this launch counts as a change: reads of a clock, and
 //! reads of memory that others write meanwhile (`DeviceMemory::set_written_by_others`).
 
-use super::address::addresses;
-use super::frame::Frame;
+use super::access::addresses;
 use super::machine::Machine;
 use super::spin_state::Snapshot;
-use super::warp::{Fragment, NEVER, Wait, Warp};
+use super::warp::{Fragment, Frame, NEVER, Wait, Warp};
 use crate::code::FuncCode;
 use crate::inst::Inst;
 use crate::operands::{NO_ROW, Row};

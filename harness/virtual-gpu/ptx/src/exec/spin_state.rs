@@ -1,6 +1,6 @@
 //! What spin detection knows of a warp between two changes of memory.
 
-use super::frame::Frame;
+use super::warp::Frame;
 use crate::counts::Counts;
 
 /// Passages of backward branches without a change of memory before the first comparison. Its double

@@ -5,7 +5,7 @@
 //! register, and the lower lane counts; register `i` of lane `l` holds the sum of row `l % 16` and
 //! column `8 (l / 16) + i`. Products are exact and added in the order of `k`.
 
-use super::frame::Frame;
+use super::warp::Frame;
 use crate::operands::{Product, Row};
 use crate::program::Row32;
 

@@ -1,8 +1,10 @@
-//! A running warp: the fragments of its lanes, its frames, its local memory.
+//! Warps: their fragments, where these split and can reconverge, and the register frames of calls.
 
-use super::frame::Frame;
 use super::spin_state::Spin;
 use super::watched_loops::WatchedLoops;
+use crate::fault::FaultKind;
+use crate::operands::{PredRef, Row};
+use crate::program::{Row32, Row64, Template};
 
 /// Wait state of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,4 +181,182 @@ impl Warp {
             None => false,
         }
     }
+}
+
+/// Moves `lanes` out of fragment `at` into a new fragment at `pc`.
+pub(super) fn split(warp: &mut Warp, at: usize, lanes: u32, pc: u32) {
+    let old = &mut warp.fragments[at];
+    old.mask &= !lanes;
+    let new = Fragment { mask: lanes, pc, wait: Wait::Ready, forced: false, ..*old };
+    warp.fragments.push(new);
+}
+
+/// The next address at which fragment `at` can reconverge with another one.
+pub(super) fn meeting_point(warp: &Warp, at: usize) -> u32 {
+    let mine = warp.fragments[at];
+    let others = warp.fragments.iter().filter(|other| {
+        other.frame == mine.frame && other.pc > mine.pc && !matches!(other.wait, Wait::Barrier(_))
+    });
+    others.map(|other| other.pc).min().unwrap_or(u32::MAX)
+}
+
+/// `brx.idx`: each lane jumps to the entry with its index.
+pub(super) fn table_branch(
+    warp: &mut Warp,
+    at: usize,
+    index: u16,
+    targets: &[u32],
+    active: u32,
+) -> Result<(), (usize, FaultKind)> {
+    let Fragment { mask, pc, frame, .. } = warp.fragments[at];
+    let row = warp.frames[frame].r32[usize::from(index)];
+    for lane in lanes(active) {
+        if row[lane] as usize >= targets.len() {
+            return Err((lane, FaultKind::InvalidPc { addr: u64::from(row[lane]) }));
+        }
+    }
+    if mask != active {
+        split(warp, at, mask & !active, pc + 1);
+    }
+    let first = active.trailing_zeros() as usize & 31;
+    let mut left = active;
+    for (index, target) in targets.iter().enumerate() {
+        let going = lanes(left)
+            .filter(|lane| row[*lane] as usize == index)
+            .fold(0u32, |mask, lane| mask | 1 << lane);
+        if going == 0 || index == row[first] as usize {
+            continue;
+        }
+        split(warp, at, going, *target);
+        left &= !going;
+    }
+    warp.fragments[at].pc = targets[row[first] as usize];
+    Ok(())
+}
+
+/// Registers of one call, for all lanes of the warp in it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Frame {
+    pub function: usize,
+    pub r32: Vec<Row32>,
+    pub r64: Vec<Row64>,
+    pub preds: Vec<u32>,
+    /// Cycle at which each flat row is ready.
+    pub ready: Vec<u64>,
+    /// Index of the caller's frame; unused for the kernel itself.
+    pub parent: usize,
+    /// Call site in the caller.
+    pub site: usize,
+    pub return_pc: u32,
+    /// Lanes that have not returned.
+    pub live: u32,
+    pub depth: u32,
+    /// Where this call's variables start in a lane's local memory.
+    pub local_base: u32,
+    /// Stack bytes of a lane up to and including this call.
+    pub stack_bytes: u32,
+}
+
+impl Frame {
+    /// Resets the frame for a new call.
+    pub(crate) fn reset(&mut self, function: usize, template: &Template, preds: u16, flat: usize) {
+        self.function = function;
+        self.r32.clone_from(&template.r32);
+        self.r64.clone_from(&template.r64);
+        self.preds.clear();
+        self.preds.resize(usize::from(preds), 0);
+        self.ready.clear();
+        self.ready.resize(flat, 0);
+        self.parent = 0;
+        self.site = 0;
+        self.return_pc = 0;
+        self.live = 0;
+        self.depth = 0;
+        self.local_base = 0;
+        self.stack_bytes = 0;
+    }
+
+    /// Whether both are the same call with the same contents, at whatever times.
+    pub(crate) fn has_registers_of(&self, other: &Self) -> bool {
+        let call = |f: &Self| (f.function, f.parent, f.site, f.return_pc, f.live, f.local_base);
+        call(self) == call(other)
+            && self.preds == other.preds
+            && self.r32 == other.r32
+            && self.r64 == other.r64
+    }
+
+    /// Lanes in which the predicate holds.
+    #[inline(always)]
+    pub(crate) fn pred(&self, pred: PredRef) -> u32 {
+        let mask = self.preds[usize::from(pred.row)];
+        if pred.negated { !mask } else { mask }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_pred(&mut self, row: Row, active: u32, mask: u32) {
+        let old = &mut self.preds[usize::from(row)];
+        *old = (*old & !active) | (mask & active);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set32(&mut self, row: Row, active: u32, values: &Row32) {
+        let old = &mut self.r32[usize::from(row)];
+        if active == u32::MAX {
+            *old = *values;
+        } else {
+            for lane in 0..32 {
+                if active >> lane & 1 == 1 {
+                    old[lane] = values[lane];
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set64(&mut self, row: Row, active: u32, values: &Row64) {
+        let old = &mut self.r64[usize::from(row)];
+        if active == u32::MAX {
+            *old = *values;
+        } else {
+            for lane in 0..32 {
+                if active >> lane & 1 == 1 {
+                    old[lane] = values[lane];
+                }
+            }
+        }
+    }
+
+    /// One lane of the bank that `wide` selects.
+    #[inline(always)]
+    pub(crate) fn lane(&self, wide: bool, row: Row, lane: usize) -> u64 {
+        if wide {
+            self.r64[usize::from(row)][lane]
+        } else {
+            u64::from(self.r32[usize::from(row)][lane])
+        }
+    }
+
+    /// Writes all lanes of the bank that `wide` selects.
+    #[inline(always)]
+    pub(crate) fn splat(&mut self, wide: bool, row: Row, value: u64) {
+        if wide {
+            self.r64[usize::from(row)] = [value; 32];
+        } else {
+            self.r32[usize::from(row)] = [value as u32; 32];
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_lane(&mut self, wide: bool, row: Row, lane: usize, value: u64) {
+        if wide {
+            self.r64[usize::from(row)][lane] = value;
+        } else {
+            self.r32[usize::from(row)][lane] = value as u32;
+        }
+    }
+}
+
+/// The lanes in a mask.
+pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    (0..32).filter(move |lane| mask >> lane & 1 == 1)
 }

@@ -205,13 +205,70 @@ impl Random {
     }
 }
 
+/// What a register holds: the one with a result of this type, and its bits in 64.
+pub trait Value: Copy + 'static {
+    const REGISTER: &'static str;
+    fn of(bits: u64) -> Self;
+    fn bits(self) -> u64;
+}
+
+macro_rules! values {
+    ($($kind:ty: $register:literal, |$bits:ident| $of:expr, |$value:ident| $to:expr;)*) => {$(
+        impl Value for $kind {
+            const REGISTER: &'static str = $register;
+            fn of($bits: u64) -> Self {
+                $of
+            }
+            fn bits(self) -> u64 {
+                let $value = self;
+                $to
+            }
+        }
+    )*};
+}
+
+values! {
+    u16: "%hd", |bits| bits as u16, |value| value.into();
+    i16: "%hd", |bits| bits as i16, |value| u64::from(value as u16);
+    u32: "%rd", |bits| bits as u32, |value| value.into();
+    i32: "%rd", |bits| bits as i32, |value| u64::from(value as u32);
+    u64: "%d", |bits| bits, |value| value;
+    i64: "%d", |bits| bits as i64, |value| value as u64;
+    f32: "%fd", |bits| f32::from_bits(bits as u32), |value| value.to_bits().into();
+    f64: "%dd", |bits| f64::from_bits(bits), |value| value.to_bits();
+    bool: "%pd", |bits| bits & 1 == 1, |value| value.into();
+}
+
 /// A snippet, the register with its result, and the same in Rust.
-pub type Row<'r> = (&'r str, &'r str, fn(u64, u64, u64) -> u64);
+pub struct Row {
+    snippet: &'static str,
+    result: &'static str,
+    reference: Box<dyn Fn(u64, u64, u64) -> u64>,
+}
+
+/// A row whose operands have types of their own.
+pub fn mixed<A: Value, B: Value, C: Value, R: Value>(
+    snippet: &'static str,
+    reference: fn(A, B, C) -> R,
+) -> Row {
+    let reference = move |a, b, c| reference(A::of(a), B::of(b), C::of(c)).bits();
+    Row { snippet, result: R::REGISTER, reference: Box::new(reference) }
+}
+
+/// A row whose operands have one type.
+pub fn row<T: Value, R: Value>(snippet: &'static str, reference: fn(T, T, T) -> R) -> Row {
+    mixed(snippet, reference)
+}
+
+/// What `.ftz` makes of a value.
+pub fn flush(value: f32) -> f32 {
+    if value.is_subnormal() { 0f32.copysign(value) } else { value }
+}
 
 /// Runs every row of a table over all inputs. NaNs compare as equal; the tests of canonical NaNs
 /// compare their bits.
-pub fn check(inputs: &[[u64; 3]], table: &[Row<'_>]) {
-    for &(snippet, result, reference) in table {
+pub fn check(inputs: &[[u64; 3]], table: &[Row]) {
+    for Row { snippet, result, reference } in table {
         let run = |chunk: &[[u64; 3]]| run_snippet(snippet, result, chunk);
         check_kernel(inputs, (snippet, result, reference), run);
     }
@@ -220,7 +277,7 @@ pub fn check(inputs: &[[u64; 3]], table: &[Row<'_>]) {
 /// The same for one row, with `run` called for as many inputs as a block has threads.
 pub fn check_kernel(
     inputs: &[[u64; 3]],
-    (snippet, result, reference): Row<'_>,
+    (snippet, result, reference): (&str, &str, impl Fn(u64, u64, u64) -> u64),
     run: impl Fn(&[[u64; 3]]) -> Vec<u64>,
 ) {
     let got = inputs.chunks(1024).flat_map(run);
