@@ -140,8 +140,7 @@ pub fn forget_gone(state: &mut State, device: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::folder_key;
-    use super::{TREE, ancestry, folder, forget_gone, limit, limits, make, of_process};
+    use super::{TREE, ancestry, folder, folder_key, forget_gone, limit, limits, make, of_process};
     use crate::machine::Machine;
     use crate::state::State;
 

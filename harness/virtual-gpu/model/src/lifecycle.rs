@@ -1,9 +1,8 @@
 //! What the state releases when a process, a context or a stream ends.
 
-use crate::memory;
-use crate::mps;
 use crate::simulation::{self, Rules, fault};
 use crate::state::{Context, Head, NONE, Participant, Process, State, Stream};
+use crate::{memory, mps};
 
 /// Releases everything that a dead process held: queues, contexts, memory, clock participants.
 pub fn reap(state: &mut State, rules: &Rules, slot: u32) {

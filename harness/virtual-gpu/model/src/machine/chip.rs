@@ -159,18 +159,9 @@ pub struct Resident {
 }
 
 impl Machine {
-    /// Refuses sizes and limits of memory outside their range.
+    /// Refuses a reservation of all memory.
     pub(super) fn check_memory(&self, path: &str) -> Result<(), MachineError> {
         let memory = &self.memory;
-        // All SMs together stay below 4 GiB.
-        if !(1..=4_000).contains(&memory.sm_dram_in_flight_kib) {
-            let found = memory.sm_dram_in_flight_kib;
-            return wrong(path, "memory.sm_dram_in_flight_kib", found, "1 to 4000");
-        }
-        if !(1..=1_000_000).contains(&memory.l2_in_flight_kib) {
-            let found = memory.l2_in_flight_kib;
-            return wrong(path, "memory.l2_in_flight_kib", found, "1 to 1000000");
-        }
         if memory.reserved_mib >= memory.total_mib {
             let accepted = "less than memory.total_mib";
             return wrong(path, "memory.reserved_mib", memory.reserved_mib, accepted);

@@ -53,12 +53,6 @@ impl Machine {
     }
 
     pub(super) fn check_circumstances(&self, path: &str) -> Result<(), MachineError> {
-        const LONGEST_MS: u64 = 3_600_000;
-        let limit_ms = self.circumstances.kernel_run_time_limit_ms;
-        if limit_ms > LONGEST_MS {
-            let key = "circumstances.kernel_run_time_limit_ms";
-            return wrong(path, key, limit_ms, "0 to 3600000");
-        }
         let most = self.gpu.sm_clock_mhz;
         match self.circumstances.application_sm_clock_mhz {
             Some(set) if !(1..=most).contains(&set) => {

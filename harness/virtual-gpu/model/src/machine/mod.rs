@@ -1,11 +1,9 @@
 //! Machine files: the description of a virtual device, one TOML file each in `profiles/machines/`.
 
-mod built_in;
 mod chip;
 mod circumstances;
 mod error;
 pub mod faults;
-mod host;
 mod mig;
 mod names;
 mod ranges;
@@ -18,15 +16,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::simulation::Rules;
-pub use built_in::{BUILT_IN, DEFAULT};
 pub use chip::{Gpu, Memory, Resident};
 pub use circumstances::{Circumstances, Virtualization};
 pub use error::MachineError;
 use error::{read, wrong};
 use faults::Faults;
-pub use host::HostCosts;
 pub use mig::{Mig, Profile};
 pub use sharing::{Defects, Mps, SliceLevels};
+
+/// The machines embedded in the binary: name and text.
+pub const BUILT_IN: &[(&str, &str)] = gpubench_profiles::MACHINES;
+
+/// The machine that `--device virtual` selects.
+pub const DEFAULT: &str = "h100-80";
 
 /// One virtual machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -176,6 +178,47 @@ pub struct Noise {
     pub warm_up_s: u32,
 }
 
+/// Host time of driver calls, in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostCosts {
+    /// Reading the clock.
+    pub clock_ns: u64,
+    /// Launching a kernel.
+    pub launch_ns: u64,
+    /// From submission until the device starts the work.
+    pub launch_latency_ns: u64,
+    /// Return from a wait after the work is done.
+    pub sync_ns: u64,
+    /// Recording an event.
+    pub event_ns: u64,
+    /// Query whether work is done.
+    pub query_ns: u64,
+    /// Submitting a copy.
+    pub copy_ns: u64,
+    /// Allocating device memory.
+    pub alloc_ns: u64,
+    /// Freeing device memory.
+    pub free_ns: u64,
+    /// Creating or destroying a stream.
+    pub stream_ns: u64,
+    /// Loading a module.
+    pub module_ns: u64,
+    /// Creating a context.
+    pub context_ns: u64,
+    /// Every other call.
+    pub other_ns: u64,
+    /// Refusing a launch, an allocation or a release.
+    #[serde(default)]
+    pub refused_ns: u64,
+    /// Refusing a release, where that takes another time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_free_ns: Option<u64>,
+    /// Share of the time of an allocation, a free, a module load or a context creation during which
+    /// the driver's lock excludes other processes from these calls.
+    pub lock_share: f64,
+}
+
 impl Machine {
     /// The built-in machine with this name, or the machine in the file at this path.
     ///
@@ -224,9 +267,6 @@ impl Machine {
             let accepted = "gpu.shared_per_sm_kib or more";
             return wrong(path, "gpu.l1_per_sm_kib", self.gpu.l1_per_sm_kib, accepted);
         }
-        if !(0.0..=1.0).contains(&self.host.lock_share) {
-            return wrong(path, "host.lock_share", self.host.lock_share, "0 to 1");
-        }
         let (slice_us, gap_us) = (self.scheduler.slice_us, self.scheduler.switch_gap_us);
         if !(1..=SLICE_US_MAX).contains(&slice_us) {
             let accepted = "1 to 3600000000, an hour";
@@ -235,20 +275,6 @@ impl Machine {
         if gap_us > SLICE_US_MAX {
             let accepted = "0 to 3600000000, an hour";
             return wrong(path, "scheduler.switch_gap_us", gap_us, accepted);
-        }
-        let noises = [
-            ("noise.request", self.noise.request),
-            ("noise.epoch", self.noise.epoch),
-            ("noise.session", self.noise.session),
-            ("noise.call", self.noise.call),
-            ("noise.turn", self.noise.turn),
-            ("noise.recovery", self.noise.recovery),
-            ("noise.warm_up", self.noise.warm_up),
-        ];
-        for (key, sd) in noises {
-            if !(0.0..=0.2).contains(&sd) {
-                return wrong(path, key, sd, "0 to 0.2");
-            }
         }
         self.check_memory(path)?;
         self.check_mig(path)?;

@@ -76,6 +76,9 @@ impl Machine {
             ("memory.total_mib", total, 1, MEMORY_MIB),
             ("memory.context_mib", memory.context_mib, 0, total),
             ("memory.l2_kib", memory.l2_kib, 1, 1 << 24),
+            // All SMs together stay below 4 GiB.
+            ("memory.sm_dram_in_flight_kib", memory.sm_dram_in_flight_kib.into(), 1, 4_000),
+            ("memory.l2_in_flight_kib", memory.l2_in_flight_kib.into(), 1, 1_000_000),
             ("memory.sm_tlb_mib", memory.sm_tlb_mib.into(), 2, 1 << 24),
             ("pcie.bar1_mib", self.pcie.bar1_mib, 1, MEMORY_MIB),
             ("mps.server_mib", server, 0, total),
@@ -106,6 +109,12 @@ impl Machine {
             call("host.refused_free_ns", host.refused_free_ns.unwrap_or(0)),
             ("noise.epoch_ms", self.noise.epoch_ms, 0, HOUR_MS),
             ("noise.warm_up_s", self.noise.warm_up_s.into(), 0, 86_400),
+            (
+                "circumstances.kernel_run_time_limit_ms",
+                self.circumstances.kernel_run_time_limit_ms,
+                0,
+                HOUR_MS,
+            ),
             ("defects.hami_lock_stale_ms", defects.hami_lock_stale_ms, 0, HOUR_MS),
             ("defects.hami_limiter_start_ms", defects.hami_limiter_start_ms, 0, HOUR_MS),
         ]
@@ -136,6 +145,9 @@ impl Machine {
 
     fn rates(&self) -> Vec<Real> {
         let (memory, pcie, power) = (&self.memory, &self.pcie, &self.power);
+        let (noise, defects) = (&self.noise, &self.defects);
+        let spread = |key, sd| (key, sd, 0.0, 0.2);
+        let error = |key, share| (key, share, -0.9, 10.0);
         // 1 MB/s to 1 PB/s.
         let bytes = |key, gb_per_s| (key, gb_per_s, 0.001, 1e6);
         vec![
@@ -154,6 +166,19 @@ impl Machine {
             ("power.max_w", power.max_w, 0.0, 1e5),
             ("power.cap_w", power.cap_w, 0.0, 1e5),
             ("power.min_w", power.min_w.unwrap_or(0.0), 0.0, 1e5),
+            ("host.lock_share", self.host.lock_share, 0.0, 1.0),
+            spread("noise.request", noise.request),
+            spread("noise.epoch", noise.epoch),
+            spread("noise.session", noise.session),
+            spread("noise.call", noise.call),
+            spread("noise.turn", noise.turn),
+            spread("noise.recovery", noise.recovery),
+            spread("noise.warm_up", noise.warm_up),
+            ("defects.fault_escape", defects.fault_escape, 0.0, 1.0),
+            error("defects.mps_percentage_error", defects.mps_percentage_error),
+            error("defects.mps_memory_overshoot", defects.mps_memory_overshoot),
+            error("defects.hami_memory_overshoot", defects.hami_memory_overshoot),
+            error("defects.hami_sm_error", defects.hami_sm_error),
         ]
     }
 

@@ -232,21 +232,6 @@ impl Machine {
                 return wrong(path, key, share, "0 or more and less than 1");
             }
         }
-        let escape = self.defects.fault_escape;
-        if !(0.0..=1.0).contains(&escape) {
-            return wrong(path, "defects.fault_escape", escape, "0 to 1");
-        }
-        let errors = [
-            ("defects.mps_percentage_error", self.defects.mps_percentage_error),
-            ("defects.mps_memory_overshoot", self.defects.mps_memory_overshoot),
-            ("defects.hami_memory_overshoot", self.defects.hami_memory_overshoot),
-            ("defects.hami_sm_error", self.defects.hami_sm_error),
-        ];
-        for (key, error) in errors {
-            if !(-0.9..=10.0).contains(&error) {
-                return wrong(path, key, error, "-0.9 to 10");
-            }
-        }
         for bypass in &self.defects.hami_closed {
             if !BYPASSES.contains(&bypass.as_str()) {
                 let accepted = "arrays, pools, per-thread, globals, ipc, graphs, graph-memory, \

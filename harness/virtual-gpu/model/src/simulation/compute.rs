@@ -13,7 +13,7 @@ use crate::state::{
 };
 
 use super::limits::limits;
-use super::running::Running;
+use super::placement::Running;
 use super::share::fair_speeds;
 use super::{Queues, Rules, usage};
 

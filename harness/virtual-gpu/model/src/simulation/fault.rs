@@ -5,9 +5,8 @@
 //! once the driver has noticed the fault. That a surviving neighbour pauses meanwhile, by 4 to 142
 //! ms on an H100 (`reports/examples`), is not modelled.
 
-use super::Rules;
 use super::answer::Answer;
-use super::drop_queue;
+use super::{Rules, drop_queue};
 use crate::noise::{self, Kind};
 use crate::state::{Cause, Context, NEVER, NONE, PendingFault, ServerState, State, WHOLE, Xid};
 

@@ -4,8 +4,7 @@
 use crate::state::{Context, FRACTION_BITS, Location, NONE, ONE, Resource, State, WHOLE};
 
 use super::Rules;
-use super::placement::{on_each_sm, sm_groups};
-use super::running::Running;
+use super::placement::{Running, on_each_sm, sm_groups};
 use super::share::{Limit, Members, User};
 
 /// The capacities that limit these kernels. A capacity that suffices for all its users at full

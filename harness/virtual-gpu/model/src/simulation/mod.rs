@@ -9,10 +9,8 @@ mod copy;
 pub mod fault;
 mod limits;
 mod placement;
-mod running;
 mod share;
 mod usage;
-mod window;
 
 use crate::state::{Cause, Head, Interval, NEVER, ONE, Op, OpKind, State, Stream};
 use answer::FaultRules;
@@ -99,9 +97,9 @@ pub fn next_event_ns(state: &State, queues: &dyn Queues) -> u64 {
 /// Advances to `t_ns`, which must not lie beyond the next event.
 pub fn advance_to(state: &mut State, queues: &dyn Queues, rules: &Rules, t_ns: u64) {
     while state.now_ns < t_ns {
-        let due_ns = window::due_ns(state, rules, t_ns);
+        let due_ns = usage::due_ns(state, rules, t_ns);
         pass(state, queues, due_ns - state.now_ns);
-        window::take(state, rules);
+        usage::take(state, rules);
     }
 }
 

@@ -6,10 +6,28 @@
 //! have fixed SMs; a client with a percentage keeps to as many SMs, apart from other clients' where
 //! there is room. The placement is computed anew at every event: blocks do not stay where they are.
 
-use crate::state::{ComputeEngine, Context, NONE, Resource, State, WHOLE};
-
-use super::running::Running;
 use super::share::Members;
+use crate::state::{ComputeEngine, Context, InFlight, NONE, RESOURCES, Resource, State, WHOLE};
+
+/// One running kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct Running {
+    pub stream: usize,
+    /// Context of the stream.
+    pub context: u32,
+    /// Power above idle at full speed, in milliwatts.
+    pub power_mw: u32,
+    /// SMs that it has blocks on.
+    pub sms: u32,
+    /// Share of each resource of the whole device that it uses at full speed, in fixed point.
+    pub demand: [u32; RESOURCES],
+    /// What it keeps in flight to memory.
+    pub in_flight: InFlight,
+    /// Some of its blocks wait for others to end.
+    pub blocks_wait: bool,
+    /// Lower numbers go first.
+    pub priority: i32,
+}
 
 /// SMs next to each other with the same kernels on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

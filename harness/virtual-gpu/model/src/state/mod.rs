@@ -4,20 +4,16 @@
 //! the model's clock. Work and rates are fixed-point numbers with [`FRACTION_BITS`] bits after the
 //! point.
 
-mod allocation;
 mod cause;
 mod division;
 pub mod order;
 mod participant;
-mod pending;
 mod resource;
-mod window;
 mod xid;
 
 use crate::compute_mode::ComputeMode;
 use crate::table::Table;
 
-pub use allocation::Allocation;
 pub use cause::{CAUSES, Cause};
 pub use division::{
     ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MEMORY_GROUPS,
@@ -26,10 +22,8 @@ pub use division::{
 };
 pub use order::Order;
 pub use participant::{Condition, Participant, ParticipantStatus};
-pub use pending::{PENDING_FAULTS, PendingFault};
 pub use resource::{InFlight, Location, RESOURCES, Resource};
-pub use window::Window;
-pub use xid::{XIDS, Xid};
+pub use xid::{PENDING_FAULTS, PendingFault, XIDS, Xid};
 
 /// Maximum number of clock participants (threads).
 pub const PARTICIPANTS: usize = 128;
@@ -263,148 +257,141 @@ pub struct Interval {
     pub end_ns: u64,
 }
 
-/// Everything about the device that a transaction can change.
-#[derive(Clone, Copy)]
+/// One device allocation.
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub struct State {
-    /// The model's clock.
-    pub now_ns: u64,
-    /// Transactions so far; a count that stands shows a stall.
-    pub transactions: u64,
-    /// Seed of the planted noise.
-    pub seed: u64,
-    /// Until then a caller holds the driver's lock.
-    pub driver_busy_until_ns: u64,
-    /// Energy used, in picojoules.
-    pub energy_pj: u64,
-    /// Power drawn now, in milliwatts.
-    pub power_mw: u64,
-    /// Share of DRAM bandwidth in use now, in fixed point.
-    pub dram_share: u64,
-    /// Time that DRAM was in use, each nanosecond weighed with the share, in fixed point.
-    pub dram_busy: u128,
-    /// Xids ever raised.
-    pub xids_raised: u64,
-    /// Valid length of the kernel-log file.
-    pub kernel_log_bytes: u64,
-    /// Operations that ended in a fatal fault.
-    pub fatal_faults: u64,
-    /// Time with at least one kernel running on any engine.
-    pub busy_ns: u64,
-    /// SM clock now, relative to the highest, in fixed point: lower while power is capped.
-    pub clock: u64,
-    /// Time during which the power cap held the clock down.
-    pub capped_ns: u64,
-    /// Which processes can create contexts.
-    pub compute_mode: ComputeMode,
-    pub mig: MigMode,
-    /// GPU instances, with memory of their own.
-    pub instances: Table<GpuInstance, INSTANCES>,
-    /// Compute engines, which run kernels.
-    pub engines: Table<ComputeEngine, ENGINES>,
-    /// MPS control daemons.
-    pub daemons: Table<MpsDaemon, DAEMONS>,
-    pub servers: Table<MpsServer, SERVERS>,
-    /// Static SM partitions.
-    pub partitions: Table<SmPartition, PARTITIONS>,
-    /// Memory limits of control groups.
-    pub memory_groups: Table<MemoryGroup, MEMORY_GROUPS>,
-    /// The window of utilisation that is filling.
-    pub window: Window,
-    /// Threads.
-    pub participants: Table<Participant, PARTICIPANTS>,
-    pub processes: Table<Process, PROCESSES>,
-    pub contexts: Table<Context, CONTEXTS>,
-    pub streams: Table<Stream, STREAMS>,
-    /// Device memory; copied by version.
-    pub allocations: Table<Allocation, ALLOCATIONS>,
-    /// Allocations ever made.
-    pub allocations_made: u64,
-    /// The last Xids; copied by version.
-    pub xids: Table<Xid, XIDS>,
-    /// Faults that happened and are not logged yet.
-    pub pending_faults: Table<PendingFault, PENDING_FAULTS>,
-    /// Level of time slices: 0 default, 1 short, 2 medium, 3 long.
-    pub slice_level: u32,
-    /// Time slice at that level; 0 for that of the machine.
-    pub slice_ns: u64,
+pub struct Allocation {
+    /// Whether the slot is in use.
+    pub live: bool,
+    /// Context slot that owns it; [`NONE`] if it was allocated without a context.
+    pub context: u32,
+    /// Process slot that owns it.
+    pub process: u32,
+    /// Row of the GPU instance that it lies in.
+    pub instance: u32,
+    /// Offset in device memory.
+    pub offset: u64,
+    /// Requested length.
+    pub bytes: u64,
+    /// Length used, in whole pages.
+    pub taken: u64,
+    /// Unique number.
+    pub number: u64,
 }
 
-impl State {
-    /// A new device.
-    #[must_use]
-    pub fn new(seed: u64, idle_power_mw: u64) -> Box<Self> {
-        Box::new(Self {
-            now_ns: 0,
-            transactions: 0,
-            seed,
-            driver_busy_until_ns: 0,
-            energy_pj: 0,
-            power_mw: idle_power_mw,
-            dram_share: 0,
-            dram_busy: 0,
-            xids_raised: 0,
-            kernel_log_bytes: 0,
-            fatal_faults: 0,
-            busy_ns: 0,
-            clock: ONE,
-            capped_ns: 0,
-            compute_mode: ComputeMode::Default,
-            mig: MigMode::default(),
-            instances: division::whole_instance(),
-            engines: division::whole_engine(),
-            daemons: Table::new(),
-            servers: Table::new(),
-            partitions: Table::new(),
-            memory_groups: Table::new(),
-            window: Window::default(),
-            participants: Table::new(),
-            processes: Table::new(),
-            contexts: Table::new(),
-            streams: Table::new(),
-            allocations: Table::new(),
-            allocations_made: 0,
-            xids: Table::new(),
-            pending_faults: Table::new(),
-            slice_level: 0,
-            slice_ns: 0,
-        })
-    }
+/// The window over which utilisation is averaged.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Window {
+    /// Start of the window that is filling.
+    pub start_ns: u64,
+    /// Engine busy time at its start.
+    pub busy_at_start_ns: u64,
+    /// Percent of the last full window during which a kernel ran.
+    pub last_percent: u32,
+    /// DRAM use at its start.
+    pub dram_at_start: u128,
+    /// Percent of DRAM bandwidth used over the last full window.
+    pub last_dram_percent: u32,
+}
 
-    /// Copies the parts of `from` that are in use.
-    pub fn copy_used(&mut self, from: &Self) {
-        self.now_ns = from.now_ns;
-        self.transactions = from.transactions + 1;
-        self.seed = from.seed;
-        self.driver_busy_until_ns = from.driver_busy_until_ns;
-        self.energy_pj = from.energy_pj;
-        self.power_mw = from.power_mw;
-        self.dram_share = from.dram_share;
-        self.dram_busy = from.dram_busy;
-        self.xids_raised = from.xids_raised;
-        self.kernel_log_bytes = from.kernel_log_bytes;
-        self.fatal_faults = from.fatal_faults;
-        self.busy_ns = from.busy_ns;
-        self.clock = from.clock;
-        self.capped_ns = from.capped_ns;
-        self.compute_mode = from.compute_mode;
-        self.mig = from.mig;
-        self.instances.copy_used(&from.instances);
-        self.engines.copy_used(&from.engines);
-        self.daemons.copy_used(&from.daemons);
-        self.servers.copy_used(&from.servers);
-        self.partitions.copy_used(&from.partitions);
-        self.memory_groups.copy_used(&from.memory_groups);
-        self.window = from.window;
-        self.participants.copy_used(&from.participants);
-        self.processes.copy_used(&from.processes);
-        self.contexts.copy_used(&from.contexts);
-        self.streams.copy_used(&from.streams);
-        self.allocations.copy_if_changed(&from.allocations);
-        self.allocations_made = from.allocations_made;
-        self.xids.copy_if_changed(&from.xids);
-        self.pending_faults.copy_used(&from.pending_faults);
-        self.slice_level = from.slice_level;
-        self.slice_ns = from.slice_ns;
-    }
+/// Declares the state: how each field is copied, its type and its first value.
+macro_rules! state {
+    (@copy plain $to:expr, $from:expr) => {
+        $to = $from
+    };
+    (@copy used $to:expr, $from:expr) => {
+        $to.copy_used(&$from)
+    };
+    (@copy if_changed $to:expr, $from:expr) => {
+        $to.copy_if_changed(&$from)
+    };
+    (($($argument:ident: $given:ty),*)
+        $($(#[$doc:meta])* $copy:ident $field:ident: $of:ty = $first:expr,)*) => {
+        /// Everything about the device that a transaction can change.
+        #[derive(Clone, Copy)]
+        #[repr(C)]
+        pub struct State {
+            $($(#[$doc])* pub $field: $of),*
+        }
+
+        impl State {
+            /// A new device.
+            #[must_use]
+            pub fn new($($argument: $given),*) -> Box<Self> {
+                Box::new(Self { $($field: $first),* })
+            }
+
+            /// Copies the parts of `from` that are in use.
+            pub fn copy_used(&mut self, from: &Self) {
+                $(state!(@copy $copy self.$field, from.$field);)*
+                self.transactions += 1;
+            }
+        }
+    };
+}
+
+state! {
+    (seed: u64, idle_power_mw: u64)
+    /// The model's clock.
+    plain now_ns: u64 = 0,
+    /// Transactions so far; a count that stands shows a stall.
+    plain transactions: u64 = 0,
+    /// Seed of the planted noise.
+    plain seed: u64 = seed,
+    /// Until then a caller holds the driver's lock.
+    plain driver_busy_until_ns: u64 = 0,
+    /// Energy used, in picojoules.
+    plain energy_pj: u64 = 0,
+    /// Power drawn now, in milliwatts.
+    plain power_mw: u64 = idle_power_mw,
+    /// Share of DRAM bandwidth in use now, in fixed point.
+    plain dram_share: u64 = 0,
+    /// Time that DRAM was in use, each nanosecond weighed with the share, in fixed point.
+    plain dram_busy: u128 = 0,
+    /// Xids ever raised.
+    plain xids_raised: u64 = 0,
+    /// Valid length of the kernel-log file.
+    plain kernel_log_bytes: u64 = 0,
+    /// Operations that ended in a fatal fault.
+    plain fatal_faults: u64 = 0,
+    /// Time with at least one kernel running on any engine.
+    plain busy_ns: u64 = 0,
+    /// SM clock now, relative to the highest, in fixed point: lower while power is capped.
+    plain clock: u64 = ONE,
+    /// Time during which the power cap held the clock down.
+    plain capped_ns: u64 = 0,
+    /// Which processes can create contexts.
+    plain compute_mode: ComputeMode = ComputeMode::Default,
+    plain mig: MigMode = MigMode::default(),
+    /// GPU instances, with memory of their own.
+    used instances: Table<GpuInstance, INSTANCES> = division::whole_instance(),
+    /// Compute engines, which run kernels.
+    used engines: Table<ComputeEngine, ENGINES> = division::whole_engine(),
+    /// MPS control daemons.
+    used daemons: Table<MpsDaemon, DAEMONS> = Table::new(),
+    used servers: Table<MpsServer, SERVERS> = Table::new(),
+    /// Static SM partitions.
+    used partitions: Table<SmPartition, PARTITIONS> = Table::new(),
+    /// Memory limits of control groups.
+    used memory_groups: Table<MemoryGroup, MEMORY_GROUPS> = Table::new(),
+    /// The window of utilisation that is filling.
+    plain window: Window = Window::default(),
+    /// Threads.
+    used participants: Table<Participant, PARTICIPANTS> = Table::new(),
+    used processes: Table<Process, PROCESSES> = Table::new(),
+    used contexts: Table<Context, CONTEXTS> = Table::new(),
+    used streams: Table<Stream, STREAMS> = Table::new(),
+    /// Device memory; copied by version.
+    if_changed allocations: Table<Allocation, ALLOCATIONS> = Table::new(),
+    /// Allocations ever made.
+    plain allocations_made: u64 = 0,
+    /// The last Xids; copied by version.
+    if_changed xids: Table<Xid, XIDS> = Table::new(),
+    /// Faults that happened and are not logged yet.
+    used pending_faults: Table<PendingFault, PENDING_FAULTS> = Table::new(),
+    /// Level of time slices: 0 default, 1 short, 2 medium, 3 long.
+    plain slice_level: u32 = 0,
+    /// Time slice at that level; 0 for that of the machine.
+    plain slice_ns: u64 = 0,
 }

@@ -1,79 +1,62 @@
 //! Resources that concurrent work shares, what divides them, and requests in flight to memory.
 
-/// A resource that concurrent work shares; its capacity is [`ONE`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Resource {
-    /// Slots for thread blocks.
-    SmSlots,
-    /// Issue slots of the warp schedulers.
-    Issue,
-    /// Single-precision pipe.
-    Fp32,
-    /// Double-precision pipe.
-    Fp64,
-    /// Integer pipe.
-    Int,
-    /// Special functions and conversions.
-    Sfu,
-    /// Tensor pipe.
-    Tensor,
-    /// L1 and shared memory.
-    Shared,
-    /// Address translation.
-    Tlb,
-    /// Atomic units.
-    Atomics,
-    /// L2 bandwidth.
-    L2,
-    /// DRAM bandwidth.
-    Dram,
-    /// Kernel dispatch.
-    FrontEnd,
+/// Resources and where they are located.
+macro_rules! resources {
+    ($($(#[$doc:meta])* $resource:ident $location:ident,)*) => {
+        /// A resource that concurrent work shares; its capacity is [`ONE`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Resource {
+            $($(#[$doc])* $resource),*
+        }
+
+        /// Number of resources.
+        pub const RESOURCES: usize = Resource::ALL.len();
+
+        impl Resource {
+            /// Every resource, by number.
+            pub const ALL: [Self; [$(Location::$location),*].len()] = [$(Self::$resource),*];
+
+            /// What divides it.
+            #[must_use]
+            pub const fn location(self) -> Location {
+                [$(Location::$location),*][self as usize]
+            }
+        }
+    };
 }
 
-/// Number of resources.
-pub const RESOURCES: usize = 13;
-
-impl Resource {
-    /// Every resource, by number.
-    pub const ALL: [Self; RESOURCES] = [
-        Self::SmSlots,
-        Self::Issue,
-        Self::Fp32,
-        Self::Fp64,
-        Self::Int,
-        Self::Sfu,
-        Self::Tensor,
-        Self::Shared,
-        Self::Tlb,
-        Self::Atomics,
-        Self::L2,
-        Self::Dram,
-        Self::FrontEnd,
-    ];
-
-    /// What divides it.
-    #[must_use]
-    pub const fn location(self) -> Location {
-        match self {
-            Self::SmSlots
-            | Self::Issue
-            | Self::Fp32
-            | Self::Fp64
-            | Self::Int
-            | Self::Sfu
-            | Self::Tensor
-            | Self::Shared => Location::Sm,
-            // Compute instances start kernels concurrently (MIG user guide); one dispatch unit each
-            // is inferred.
-            Self::FrontEnd => Location::Engine,
-            // The slices of the L2 execute atomics.
-            Self::L2 | Self::Dram | Self::Atomics => Location::Memory,
-            // The last-level TLB is shared under MIG (STAR, arXiv 2404.18361).
-            Self::Tlb => Location::Device,
-        }
-    }
+resources! {
+    /// Slots for thread blocks.
+    SmSlots Sm,
+    /// Issue slots of the warp schedulers.
+    Issue Sm,
+    /// Single-precision pipe.
+    Fp32 Sm,
+    /// Double-precision pipe.
+    Fp64 Sm,
+    /// Integer pipe.
+    Int Sm,
+    /// Special functions and conversions.
+    Sfu Sm,
+    /// Tensor pipe.
+    Tensor Sm,
+    /// L1 and shared memory.
+    Shared Sm,
+    /// Address translation.
+    // The last-level TLB is shared under MIG (STAR, arXiv 2404.18361).
+    Tlb Device,
+    /// Atomic units.
+    // The slices of the L2 execute atomics.
+    Atomics Memory,
+    /// L2 bandwidth.
+    L2 Memory,
+    /// DRAM bandwidth.
+    Dram Memory,
+    /// Kernel dispatch.
+    // Compute instances start kernels concurrently (MIG user guide); one dispatch unit each
+    // is inferred.
+    FrontEnd Engine,
 }
 
 /// Where a resource is located, which decides what divides it.

@@ -1,6 +1,7 @@
-//! Xids: errors that the driver reports. The state keeps the last ones.
+//! Xids, errors that the driver reports, and faults whose Xids are not logged yet. The state keeps
+//! the last ones.
 
-use super::{Process, State, WHOLE};
+use super::{Cause, Process, State, WHOLE};
 
 /// Xid events kept.
 pub const XIDS: usize = 64;
@@ -62,6 +63,23 @@ impl State {
             .map(|number| self.xids.rows[(number % XIDS as u64) as usize])
             .collect()
     }
+}
+
+/// Maximum number of them. The answer to one more is logged at once.
+pub const PENDING_FAULTS: usize = 32;
+
+/// One fault until its Xids are logged.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct PendingFault {
+    /// When they are; 0 if the slot is free.
+    pub due_ns: u64,
+    /// What happened.
+    pub cause: Option<Cause>,
+    /// Row of the MPS server of the culprit, [`NONE`](super::NONE) without MPS.
+    pub server: u32,
+    /// The Xid with the name of the culprit, without a number.
+    pub xid: Xid,
 }
 
 #[cfg(test)]
