@@ -19,7 +19,7 @@ use gpubench_virtual_gpu_driver::process::device;
 use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::{Machine, Noise};
 
-use driver_support::{Error, OneDevice, function, launch_on, ok};
+use driver_support::{Error, OneDevice, call, function, launch_on, ok};
 
 /// Launches of more threads than this end in a planted illegal instruction.
 const ILLEGAL_THREADS: u32 = 1 << 20;
@@ -47,12 +47,9 @@ fn bus_address() -> Result<String, Error> {
     // SAFETY: a structure of plain numbers, for which all zero bits are valid.
     let mut info: PciInfo = unsafe { std::mem::zeroed() };
     let mut handle = null_mut();
-    // SAFETY: valid pointers.
-    unsafe {
-        ok(nvmlInit_v2())?;
-        ok(nvmlDeviceGetHandleByIndex_v2(0, &raw mut handle))?;
-        ok(nvmlDeviceGetPciInfo_v3(handle, (&raw mut info).cast()))?;
-    }
+    ok!(nvmlInit_v2())?;
+    ok!(nvmlDeviceGetHandleByIndex_v2(0, &raw mut handle))?;
+    ok!(nvmlDeviceGetPciInfo_v3(handle, (&raw mut info).cast()))?;
     let (domain, bus, device) = (info.domain, info.bus, info.device);
     Ok(format!("{domain:04x}:{bus:02x}:{device:02x}"))
 }
@@ -75,14 +72,10 @@ fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<Vec<u32>, Er
     device.join(0)?;
     let (before, logged) = (raised()?, kernel_log(&device)?.len());
     let mut context: Handle = null_mut();
-    // SAFETY: valid pointers.
-    unsafe {
-        ok(cuInit(0))?;
-        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
-    }
+    ok!(cuInit(0))?;
+    ok!(cuCtxCreate_v2(&raw mut context, 0, 0))?;
     let done = body();
-    // SAFETY: the context created above.
-    unsafe { cuCtxDestroy_v2(context) };
+    call!(cuCtxDestroy_v2(context));
     let count = raised()? - before;
     let xids: Vec<u32> = device.transact(|state, _| {
         let rows = state.xids.live();
@@ -108,11 +101,8 @@ const fn fault(kernel: Kernel) -> (&'static str, &'static str) {
 
 fn words(count: usize) -> Result<u64, Error> {
     let mut pointer = 0;
-    // SAFETY: a valid pointer, then a range of that size.
-    unsafe {
-        ok(cuMemAlloc_v2(&raw mut pointer, 4 * count))?;
-        ok(cuMemsetD32_v2(pointer, 0, count))?;
-    }
+    ok!(cuMemAlloc_v2(&raw mut pointer, 4 * count))?;
+    ok!(cuMemsetD32_v2(pointer, 0, count))?;
     Ok(pointer)
 }
 
@@ -259,13 +249,10 @@ fn a_new_context_of_the_same_process_works() -> Result<(), Error> {
         let out = words(1)?;
         ok(launch_on(trap, ONE, null_mut(), &mut [1, out]))?;
         let mut other: Handle = null_mut();
-        // SAFETY: plain calls and valid pointers.
-        unsafe {
-            assert_eq!(cuCtxSynchronize(), 719);
-            ok(cuCtxCreate_v2(&raw mut other, 0, 0))?;
-            ok(cuCtxSynchronize())?;
-            ok(cuCtxDestroy_v2(other))
-        }
+        assert_eq!(call!(cuCtxSynchronize()), 719);
+        ok!(cuCtxCreate_v2(&raw mut other, 0, 0))?;
+        ok!(cuCtxSynchronize())?;
+        ok!(cuCtxDestroy_v2(other))
     })?;
     Ok(())
 }
@@ -310,14 +297,11 @@ fn api_errors_are_not_sticky() -> Result<(), Error> {
             let args = &mut [out][..usize::from(kernel == heavy)];
             assert_eq!(launch_on(kernel, shape, null_mut(), args), code, "{shape:?}");
         }
-        // SAFETY: the second free is under test.
-        unsafe {
-            ok(cuMemFree_v2(out))?;
-            assert_eq!(cuMemFree_v2(out), 1);
-            let mut pointer = 0;
-            assert_eq!(cuMemAlloc_v2(&raw mut pointer, 1 << 45), 2);
-            ok(cuCtxSynchronize())?;
-        }
+        ok!(cuMemFree_v2(out))?;
+        assert_eq!(call!(cuMemFree_v2(out)), 1);
+        let mut pointer = 0;
+        assert_eq!(call!(cuMemAlloc_v2(&raw mut pointer, 1 << 45)), 2);
+        ok!(cuCtxSynchronize())?;
         words(1).map(|_| ())
     })?;
     assert_eq!(xids, [] as [u32; 0]);
@@ -333,11 +317,8 @@ fn a_bounded_hang_ends_without_an_error() -> Result<(), Error> {
         let budget_ns = 2_000_000;
         let mut back = [0u64; 2];
         ok(launch_on(hang, ONE, null_mut(), &mut [flag, budget_ns, stamps]))?;
-        // SAFETY: plain calls and a buffer of that size.
-        unsafe {
-            ok(cuCtxSynchronize())?;
-            ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), stamps, 16))?;
-        }
+        ok!(cuCtxSynchronize())?;
+        ok!(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), stamps, 16))?;
         let lasted_ns = back[1] - back[0];
         assert!((budget_ns..budget_ns + budget_ns / 100).contains(&lasted_ns), "{lasted_ns}");
         Ok(())
@@ -352,26 +333,23 @@ fn a_thread_with_a_destroyed_context_gets_an_error() -> Result<(), Error> {
         let (mut doomed, mut upper): (Handle, Handle) = (null_mut(), null_mut());
         let (mut popped, mut pointer): (Handle, u64) = (null_mut(), 0);
         let (name, text) = fault(Kernel::FaultHang);
-        // SAFETY: valid pointers, and handles created here.
-        unsafe {
-            ok(cuCtxCreate_v2(&raw mut doomed, 0, 0))?;
-            let (flag, stamps) = (words(1)?, words(4)?);
-            let hang = function(text, name)?;
-            let at_work = [flag, 2_000_000, stamps];
-            ok(launch_on(hang, ONE, null_mut(), &mut at_work.clone()))?;
-            ok(cuCtxCreate_v2(&raw mut upper, 0, 0))?;
-            ok(cuCtxDestroy_v2(doomed))?;
-            // The context of this thread is unaffected; the one below it on the stack is destroyed.
-            ok(cuCtxSynchronize())?;
-            ok(cuCtxPopCurrent_v2(&raw mut popped))?;
-            assert_eq!(popped, upper);
-            assert_eq!(cuCtxSynchronize(), 709);
-            assert_eq!(cuMemAlloc_v2(&raw mut pointer, 16), 709);
-            ok(cuCtxDestroy_v2(upper))?;
-            ok(cuCtxPopCurrent_v2(&raw mut popped))?;
-            // Below is the context that the test began with.
-            ok(cuCtxSynchronize())
-        }
+        ok!(cuCtxCreate_v2(&raw mut doomed, 0, 0))?;
+        let (flag, stamps) = (words(1)?, words(4)?);
+        let hang = function(text, name)?;
+        let at_work = [flag, 2_000_000, stamps];
+        ok(launch_on(hang, ONE, null_mut(), &mut at_work.clone()))?;
+        ok!(cuCtxCreate_v2(&raw mut upper, 0, 0))?;
+        ok!(cuCtxDestroy_v2(doomed))?;
+        // The context of this thread is unaffected; the one below it on the stack is destroyed.
+        ok!(cuCtxSynchronize())?;
+        ok!(cuCtxPopCurrent_v2(&raw mut popped))?;
+        assert_eq!(popped, upper);
+        assert_eq!(call!(cuCtxSynchronize()), 709);
+        assert_eq!(call!(cuMemAlloc_v2(&raw mut pointer, 16)), 709);
+        ok!(cuCtxDestroy_v2(upper))?;
+        ok!(cuCtxPopCurrent_v2(&raw mut popped))?;
+        // Below is the context that the test began with.
+        ok!(cuCtxSynchronize())
     })?;
     assert_eq!(xids, [] as [u32; 0]);
     Ok(())
@@ -383,14 +361,11 @@ fn a_flood_of_printing_ends_without_an_error() -> Result<(), Error> {
         let (name, text) = fault(Kernel::FaultPrintf);
         let (printf, done) = (function(text, name)?, words(1)?);
         let mut back = 0_u32;
-        // SAFETY: plain calls and a pointer to memory of that size.
-        unsafe {
-            // The smallest buffer (CU_LIMIT_PRINTF_FIFO_SIZE); most of the text is lost.
-            ok(cuCtxSetLimit(1, 1))?;
-            ok(launch_on(printf, (8, 64, 0), null_mut(), &mut [32, done]))?;
-            ok(cuCtxSynchronize())?;
-            ok(cuMemcpyDtoH_v2((&raw mut back).cast(), done, 4))?;
-        }
+        // The smallest buffer (CU_LIMIT_PRINTF_FIFO_SIZE); most of the text is lost.
+        ok!(cuCtxSetLimit(1, 1))?;
+        ok(launch_on(printf, (8, 64, 0), null_mut(), &mut [32, done]))?;
+        ok!(cuCtxSynchronize())?;
+        ok!(cuMemcpyDtoH_v2((&raw mut back).cast(), done, 4))?;
         assert_eq!(back, 1, "the kernel completed");
         Ok(())
     })?;

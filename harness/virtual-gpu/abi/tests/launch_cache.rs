@@ -171,8 +171,7 @@ impl Program {
             }
             Step::Fill(at, from, to, value) => {
                 let place = self.small[at] + 4 * from as u64;
-                // SAFETY: within the buffer.
-                unsafe { ok(cuMemsetD32_v2(place, value, to - from)) }?;
+                ok!(cuMemsetD32_v2(place, value, to - from))?;
                 model.small[at][from..to].fill(value);
             }
             Step::Copy(to, from) => {
@@ -187,19 +186,16 @@ impl Program {
             }
             Step::Write(at, word, value) => {
                 let place = self.small[at] + 4 * word as u64;
-                // SAFETY: a word of the buffer.
-                unsafe { ok(cuMemcpyHtoD_v2(place, (&raw const value).cast(), 4)) }?;
+                ok!(cuMemcpyHtoD_v2(place, (&raw const value).cast(), 4))?;
                 model.small[at][word] = value;
             }
             Step::Large(at, value) => {
                 let place = self.large + 4 * (at * STRIDE) as u64;
-                // SAFETY: a word of the buffer.
-                unsafe { ok(cuMemcpyHtoD_v2(place, (&raw const value).cast(), 4)) }?;
+                ok!(cuMemcpyHtoD_v2(place, (&raw const value).cast(), 4))?;
                 model.large[at * STRIDE] = value;
             }
             Step::Renew(at) => {
-                // SAFETY: the program's own buffer, which is not in use any more.
-                unsafe { ok(cuMemFree_v2(self.small[at])) }?;
+                ok!(cuMemFree_v2(self.small[at]))?;
                 self.small[at] = alloc(4 * WORDS)?;
                 self.do_step(&Step::Fill(at, 0, WORDS, 1), model)?;
             }
@@ -209,8 +205,7 @@ impl Program {
 
     fn read(&self, at: usize) -> Result<Vec<u32>, Error> {
         let mut out = vec![0_u32; WORDS];
-        // SAFETY: a buffer of that length.
-        unsafe { ok(cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), self.small[at], 4 * WORDS)) }?;
+        ok!(cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), self.small[at], 4 * WORDS))?;
         Ok(out)
     }
 }
@@ -222,8 +217,7 @@ fn shared_context() -> Result<(), Error> {
         Some(&handle) => handle,
         None => *CONTEXT.get_or_init(|| context().map_or(0, |handle| handle as usize)),
     };
-    // SAFETY: a context of this process.
-    unsafe { ok(cuCtxSetCurrent(handle as Handle)) }
+    ok!(cuCtxSetCurrent(handle as Handle))
 }
 
 fn follows_the_model(steps: &[Step]) -> Result<(), Error> {
@@ -236,8 +230,7 @@ fn follows_the_model(steps: &[Step]) -> Result<(), Error> {
         large: alloc(4 * LARGE_WORDS)?,
     };
     let mut model = Model { small: [vec![0; WORDS], vec![0; WORDS]], large: vec![0; LARGE_WORDS] };
-    // SAFETY: the whole of the buffer.
-    unsafe { ok(cuMemsetD32_v2(program.large, 0, LARGE_WORDS)) }?;
+    ok!(cuMemsetD32_v2(program.large, 0, LARGE_WORDS))?;
     for at in 0..BUFFERS {
         program.do_step(&Step::Fill(at, 0, WORDS, 0), &mut model)?;
     }
@@ -250,8 +243,7 @@ fn follows_the_model(steps: &[Step]) -> Result<(), Error> {
         }
     }
     for pointer in program.small.into_iter().chain([program.large]) {
-        // SAFETY: the program's own buffers.
-        unsafe { ok(cuMemFree_v2(pointer)) }?;
+        ok!(cuMemFree_v2(pointer))?;
     }
     Ok(())
 }
@@ -278,16 +270,14 @@ fn concurrent_adds_to_one_word_are_all_counted() -> Result<(), Error> {
     shared_context()?;
     let tick = function(TEXT, "tick")? as usize;
     let words = alloc(4 * WORDS)?;
-    // SAFETY: the whole of the buffer.
-    unsafe { ok(cuMemsetD32_v2(words, 0, WORDS)) }?;
+    ok!(cuMemsetD32_v2(words, 0, WORDS))?;
     let adds = || -> Result<(), Error> {
         shared_context()?;
         let own = stream()?;
         for _ in 0..LAUNCHES {
             ok(launch_on(tick as Handle, (1, 1, 0), own, &mut [words, words]))?;
         }
-        // SAFETY: the thread's own stream.
-        unsafe { ok(cuStreamSynchronize(own)) }
+        ok!(cuStreamSynchronize(own))
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(adds)).collect();
@@ -297,12 +287,9 @@ fn concurrent_adds_to_one_word_are_all_counted() -> Result<(), Error> {
         threads.into_iter().try_for_each(join)
     })?;
     let mut found = 0_u32;
-    // SAFETY: a word of the buffer.
-    unsafe {
-        ok(cuMemcpyDtoH_v2((&raw mut found).cast(), words, 4))?;
-        ok(cuMemFree_v2(words))?;
-        ok(cuStreamSynchronize(null_mut()))?;
-    }
+    ok!(cuMemcpyDtoH_v2((&raw mut found).cast(), words, 4))?;
+    ok!(cuMemFree_v2(words))?;
+    ok!(cuStreamSynchronize(null_mut()))?;
     assert_eq!(found, 3 * LAUNCHES);
     Ok(())
 }

@@ -5,7 +5,7 @@
 use crate::code::Code;
 use crate::entries::StreamEntry;
 use crate::graph::entries::ExecEntry;
-use crate::graph::memory;
+use crate::graph::instantiate;
 use crate::launch::{self, Request};
 use crate::operation::{Action, WaitPolicy};
 use crate::process::Process;
@@ -33,7 +33,7 @@ pub fn run(
         Action::Fill(fill) => fill::run(process, stream, fill, policy),
         Action::Record(event) => event::record(process, stream, *event, policy),
         Action::Wait(event) => event::wait(process, stream, *event, policy),
-        Action::Allocate(reserved) => memory::place_reserved(process, stream, *reserved),
+        Action::Allocate(reserved) => instantiate::place_reserved(process, stream, *reserved),
         Action::Free(address) => pool::free(process, stream, *address, policy),
     }
 }

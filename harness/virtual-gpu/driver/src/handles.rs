@@ -7,39 +7,40 @@ use crate::code::{self, Code};
 /// What a program holds for a context, module, function, stream or event.
 pub type Handle = *mut c_void;
 
-/// A table of objects behind handles of one kind.
+/// A table of objects. Its handles carry `KIND`, and handles of other kinds are refused.
 #[derive(Debug)]
-pub struct Slab<T> {
-    kind: u8,
-    slots: Vec<(u32, Option<T>)>,
+pub struct Slab<T, const KIND: u8>(Vec<(u32, Option<T>)>);
+
+impl<T, const KIND: u8> Default for Slab<T, KIND> {
+    fn default() -> Self {
+        Self::EMPTY
+    }
 }
 
 const INDEX_BITS: u32 = 20;
 const GENERATION_BITS: u32 = 20;
 
-impl<T> Slab<T> {
-    /// An empty table. Its handles carry `kind`, and handles of other kinds are refused.
-    pub const fn new(kind: u8) -> Self {
-        Self { kind, slots: Vec::new() }
-    }
+impl<T, const KIND: u8> Slab<T, KIND> {
+    /// A table without objects.
+    pub const EMPTY: Self = Self(Vec::new());
 
     /// Keeps an object and returns its handle.
     pub fn insert(&mut self, value: T) -> Result<Handle, Code> {
-        let free = self.slots.iter().position(|(_, slot)| slot.is_none());
-        let index = free.unwrap_or(self.slots.len());
+        let free = self.0.iter().position(|(_, slot)| slot.is_none());
+        let index = free.unwrap_or(self.0.len());
         if index >= 1 << INDEX_BITS {
             return Err(code::OUT_OF_MEMORY);
         }
-        if index == self.slots.len() {
-            self.slots.push((1, None));
+        if index == self.0.len() {
+            self.0.push((1, None));
         }
-        self.slots[index].1 = Some(value);
+        self.0[index].1 = Some(value);
         Ok(self.handle(index))
     }
 
     fn handle(&self, index: usize) -> Handle {
-        let generation = u64::from(self.slots[index].0);
-        let value = (u64::from(self.kind) << (INDEX_BITS + GENERATION_BITS))
+        let generation = u64::from(self.0[index].0);
+        let value = (u64::from(KIND) << (INDEX_BITS + GENERATION_BITS))
             | (generation << INDEX_BITS)
             | index as u64;
         // Shifted, so that a handle is no small number that a program could have meant otherwise
@@ -56,27 +57,27 @@ impl<T> Slab<T> {
         let index = (value & ((1 << INDEX_BITS) - 1)) as usize;
         let generation = (value >> INDEX_BITS) & ((1 << GENERATION_BITS) - 1);
         let kind = value >> (INDEX_BITS + GENERATION_BITS);
-        let (now, slot) = self.slots.get(index)?;
-        let valid = kind == u64::from(self.kind) && generation == u64::from(*now);
+        let (now, slot) = self.0.get(index)?;
+        let valid = kind == u64::from(KIND) && generation == u64::from(*now);
         (valid && slot.is_some()).then_some(index)
     }
 
     /// The object behind a handle.
     pub fn get(&self, handle: Handle) -> Result<&T, Code> {
         let index = self.index(handle).ok_or(code::INVALID_HANDLE)?;
-        self.slots[index].1.as_ref().ok_or(code::INVALID_HANDLE)
+        self.0[index].1.as_ref().ok_or(code::INVALID_HANDLE)
     }
 
     /// The object behind a handle, to change it.
     pub fn get_mut(&mut self, handle: Handle) -> Result<&mut T, Code> {
         let index = self.index(handle).ok_or(code::INVALID_HANDLE)?;
-        self.slots[index].1.as_mut().ok_or(code::INVALID_HANDLE)
+        self.0[index].1.as_mut().ok_or(code::INVALID_HANDLE)
     }
 
     /// Removes the object, which invalidates its handle.
     pub fn remove(&mut self, handle: Handle) -> Result<T, Code> {
         let index = self.index(handle).ok_or(code::INVALID_HANDLE)?;
-        let slot = &mut self.slots[index];
+        let slot = &mut self.0[index];
         slot.0 = (slot.0 + 1) & ((1 << GENERATION_BITS) - 1);
         slot.1.take().ok_or(code::INVALID_HANDLE)
     }
@@ -84,7 +85,7 @@ impl<T> Slab<T> {
     /// Handles of all objects for which `keep` is false, which are taken out.
     pub fn remove_where(&mut self, gone: impl Fn(&T) -> bool) -> Vec<T> {
         let mut out = Vec::new();
-        for slot in &mut self.slots {
+        for slot in &mut self.0 {
             if slot.1.as_ref().is_some_and(&gone) {
                 slot.0 = (slot.0 + 1) & ((1 << GENERATION_BITS) - 1);
                 out.extend(slot.1.take());
@@ -96,17 +97,17 @@ impl<T> Slab<T> {
     /// The handle of the first object for which `wanted` holds.
     pub fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<Handle> {
         let found = |(_, slot): &(u32, Option<T>)| slot.as_ref().is_some_and(&wanted);
-        self.slots.iter().position(found).map(|index| self.handle(index))
+        self.0.iter().position(found).map(|index| self.handle(index))
     }
 
     /// All objects, to change them.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.slots.iter_mut().filter_map(|(_, slot)| slot.as_mut())
+        self.0.iter_mut().filter_map(|(_, slot)| slot.as_mut())
     }
 
     /// All objects.
     pub fn values(&self) -> impl Iterator<Item = &T> {
-        self.slots.iter().filter_map(|(_, slot)| slot.as_ref())
+        self.0.iter().filter_map(|(_, slot)| slot.as_ref())
     }
 }
 
@@ -116,14 +117,14 @@ mod tests {
 
     #[test]
     fn a_freed_handle_and_one_of_another_kind_are_refused() {
-        let mut slab = Slab::new(3);
+        let mut slab = Slab::<_, 3>::EMPTY;
         let first = slab.insert('a').unwrap_or(std::ptr::null_mut());
         assert_eq!(slab.get(first), Ok(&'a'));
         assert_eq!(slab.remove(first), Ok('a'));
         assert!(slab.get(first).is_err() && slab.remove(first).is_err());
         let second = slab.insert('b').unwrap_or(std::ptr::null_mut());
         assert_ne!(first, second, "the slot is reused, the handle is not");
-        assert!(Slab::<char>::new(4).get(second).is_err());
+        assert!(Slab::<char, 4>::EMPTY.get(second).is_err());
         for wild in [0usize, 1, 2, 0x10, usize::MAX] {
             assert!(slab.get(wild as *mut _).is_err(), "{wild:#x}");
         }

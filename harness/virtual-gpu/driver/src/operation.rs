@@ -5,7 +5,7 @@
 use crate::copy_shape::Copy;
 use crate::entries::FunctionEntry;
 use crate::fill_shape::Fill;
-use crate::launch::shape::Shape;
+use crate::launch::request::Shape;
 
 /// When the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,11 +14,10 @@ use std::time::Duration;
 use crate::code::{self, Code};
 use crate::cost::Part;
 use crate::device::Device;
-use gpubench_virtual_gpu_model::cgroup;
 use gpubench_virtual_gpu_model::machine::Machine;
-use gpubench_virtual_gpu_model::mig;
 use gpubench_virtual_gpu_model::mps::{self, ClientRequest, Refusal};
 use gpubench_virtual_gpu_model::state::{Context, State, WHOLE};
+use gpubench_virtual_gpu_model::{cgroup, mig};
 
 /// Name of the socket that a daemon listens on, in its pipe directory.
 pub const CONTROL_SOCKET: &str = "control";

@@ -14,22 +14,22 @@ use crate::handles::{Handle, Slab};
 use crate::stand_in::StandIn;
 
 /// Everything behind handles.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tables {
     /// Whether `cuInit` was called.
     pub initialised: bool,
-    pub contexts: Slab<ContextEntry>,
+    pub contexts: Slab<ContextEntry, 1>,
     /// Descriptors of SMs that green contexts are made from.
-    pub descriptors: Slab<SmRange>,
-    pub greens: Slab<GreenEntry>,
-    pub modules: Slab<ModuleEntry>,
-    pub functions: Slab<FunctionEntry>,
-    pub libraries: Slab<LibraryEntry>,
-    pub kernels: Slab<KernelEntry>,
-    pub streams: Slab<StreamEntry>,
+    pub descriptors: Slab<SmRange, 14>,
+    pub greens: Slab<GreenEntry, 15>,
+    pub modules: Slab<ModuleEntry, 2>,
+    pub functions: Slab<FunctionEntry, 3>,
+    pub libraries: Slab<LibraryEntry, 6>,
+    pub kernels: Slab<KernelEntry, 7>,
+    pub streams: Slab<StreamEntry, 4>,
     /// Each thread's own default stream, by the handle of the context.
     pub per_thread: HashMap<(ThreadId, usize), usize>,
-    pub events: Slab<EventEntry>,
+    pub events: Slab<EventEntry, 5>,
     /// The primary context, how often it is retained, and its flags.
     pub primary: Option<(usize, u32)>,
     /// Flags for the primary context.
@@ -46,66 +46,27 @@ pub struct Tables {
     pub stand_ins: HashMap<u64, StandIn>,
     /// What launches cost and wrote, by everything that decides it.
     pub launches: crate::launch::state::LaunchState,
-    /// Next version of an allocation.
-    pub next_version: u64,
+    /// Latest version of an allocation.
+    pub latest_version: u64,
     pub addresses: Addresses,
-    pub physical: Slab<PhysicalEntry>,
-    pub pools: Slab<PoolEntry>,
+    pub physical: Slab<PhysicalEntry, 8>,
+    pub pools: Slab<PoolEntry, 9>,
     /// The device's default pool.
     pub default_pool: Option<usize>,
     /// What is kept for graphs.
     pub graph_pool: Option<usize>,
-    pub arrays: Slab<ArrayEntry>,
-    pub graphs: Slab<GraphEntry>,
+    pub arrays: Slab<ArrayEntry, 10>,
+    pub graphs: Slab<GraphEntry, 11>,
     /// Nodes of graphs.
-    pub nodes: Slab<NodeEntry>,
+    pub nodes: Slab<NodeEntry, 12>,
     /// Graphs made ready to launch.
-    pub execs: Slab<ExecEntry>,
+    pub execs: Slab<ExecEntry, 13>,
     /// Streams that are recorded into a graph, by slot.
     pub captures: BTreeMap<u32, Capture>,
     /// Events recorded during a capture: the capture's number and the nodes they stand for.
     pub captured_events: HashMap<usize, (u64, Vec<usize>)>,
-    /// Next number of a capture or of an object that is numbered.
-    pub next_number: u64,
-}
-
-impl Default for Tables {
-    fn default() -> Self {
-        Self {
-            initialised: false,
-            contexts: Slab::new(1),
-            modules: Slab::new(2),
-            functions: Slab::new(3),
-            streams: Slab::new(4),
-            events: Slab::new(5),
-            libraries: Slab::new(6),
-            kernels: Slab::new(7),
-            physical: Slab::new(8),
-            pools: Slab::new(9),
-            arrays: Slab::new(10),
-            graphs: Slab::new(11),
-            nodes: Slab::new(12),
-            execs: Slab::new(13),
-            descriptors: Slab::new(14),
-            greens: Slab::new(15),
-            per_thread: HashMap::new(),
-            primary: None,
-            primary_flags: 0,
-            allocations: BTreeMap::new(),
-            pinned: BTreeMap::new(),
-            copies: HashMap::new(),
-            fills: HashMap::new(),
-            stand_ins: HashMap::new(),
-            launches: crate::launch::state::LaunchState::default(),
-            next_version: 1,
-            addresses: Addresses::default(),
-            default_pool: None,
-            graph_pool: None,
-            captures: BTreeMap::new(),
-            captured_events: HashMap::new(),
-            next_number: 1,
-        }
-    }
+    /// Latest number of a capture or of an object that is numbered.
+    pub latest_number: u64,
 }
 
 /// A fill of a whole allocation that was not written when it was made.
@@ -165,14 +126,14 @@ impl Tables {
 
     /// A version that no allocation has had.
     pub fn fresh_version(&mut self) -> u64 {
-        self.next_version += 1;
-        self.next_version - 1
+        self.latest_version += 1;
+        self.latest_version
     }
 
     /// A number that nothing else has.
     pub fn fresh_number(&mut self) -> u64 {
-        self.next_number += 1;
-        self.next_number - 1
+        self.latest_number += 1;
+        self.latest_number
     }
 
     /// Notes that an allocation was written to.

@@ -1,15 +1,18 @@
-//! Contexts: creation, the thread's stack of them, limits, waiting for all work.
+//! Contexts: creation, the thread's stack of them, limits, waiting for all work; green contexts.
 
 use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::arguments::{put, put_optional};
+use crate::arguments::{put, put_new, put_optional};
 use gpubench_virtual_gpu_driver::calls::context::{
     self, ALL_FLAGS, check_flags, create, destroy, invalid_context, release, retain,
 };
+use gpubench_virtual_gpu_driver::calls::green::{self, Steps, all_sms, granularity, split};
 use gpubench_virtual_gpu_driver::code;
+use gpubench_virtual_gpu_driver::entries::SmRange;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{
-    current_handle, pop_current, process, push_current, set_current,
+    Process, current_handle, pop_current, process, push_current, set_current,
 };
 use gpubench_virtual_gpu_driver::stream::GREATEST_PRIORITY;
 
@@ -107,5 +110,168 @@ entries! {
 
     fn cuCtxSynchronize() {
         context::synchronize()
+    }
+
+    fn cuDeviceGetDevResource(device: c_int, resource: *mut Resource, kind: c_uint) {
+        let process = process()?;
+        drop(process.ready()?);
+        if device != 0 {
+            return Err(code::INVALID_DEVICE);
+        }
+        if kind != TYPE_SM {
+            return Err(code::INVALID_RESOURCE_TYPE);
+        }
+        let range = all_sms(process)?;
+        put(resource, Resource::new(process, range))
+    }
+
+    fn cuDevSmResourceSplitByCount(
+        result: *mut Resource, groups: *mut c_uint, input: *const Resource,
+        remainder: *mut Resource, flags: c_uint, min_count: c_uint,
+    ) {
+        let process = process()?;
+        drop(process.ready()?);
+        if groups.is_null() || input.is_null() || flags > 3 {
+            return Err(code::INVALID_VALUE);
+        }
+        let (all, wanted) = (*input, *groups);
+        if all.kind != TYPE_SM {
+            return Err(code::INVALID_RESOURCE_CONFIGURATION);
+        }
+        let (major, _) = process.device.machine().compute_capability();
+        let ignore = flags & IGNORE_COSCHEDULING != 0;
+        // Without an array for results the call returns the possible number of groups.
+        let wanted = if result.is_null() { u32::MAX } else { wanted };
+        let max_groups = process.device.machine().gpu.smallest_groups;
+        let split = split(all.range(), wanted, min_count, &Steps::of(major, ignore, max_groups))?;
+        let made = split.fit.min(wanted);
+        if !result.is_null() {
+            let from_last = SPLITS.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+            for group in 0..made {
+                let at = if from_last { made - 1 - group } else { group };
+                let first = all.first + at * split.size;
+                let range = SmRange { first, count: split.size };
+                *result.add(group as usize) = Resource::new(process, range);
+            }
+        }
+        if !remainder.is_null() {
+            *remainder = Resource::new(process, split.rest);
+        }
+        put(groups, made)
+    }
+
+    fn cuDevResourceGenerateDesc(
+        descriptor: *mut Handle, resources: *const Resource, count: c_uint,
+    ) {
+        let process = process()?;
+        drop(process.ready()?);
+        if descriptor.is_null() || resources.is_null() || count == 0 || count > 1024 {
+            return Err(code::INVALID_VALUE);
+        }
+        let parts = std::slice::from_raw_parts(resources, count as usize);
+        if parts.iter().any(|part| part.kind != TYPE_SM || part.sm_count == 0) {
+            return Err(code::INVALID_RESOURCE_TYPE);
+        }
+        let follows = |pair: &[Resource]| pair[0].first + pair[0].sm_count == pair[1].first;
+        if !parts.windows(2).all(follows) {
+            return Err(code::INVALID_RESOURCE_CONFIGURATION);
+        }
+        let range = SmRange {
+            first: parts[0].first,
+            count: parts.iter().map(|part| part.sm_count).sum(),
+        };
+        let handle = process.tables().descriptors.insert(range)?;
+        put(descriptor, handle)
+    }
+
+    fn cuGreenCtxCreate(green: *mut Handle, descriptor: Handle, device: c_int, flags: c_uint) {
+        if flags != DEFAULT_STREAM {
+            return Err(code::INVALID_VALUE);
+        }
+        if device != 0 {
+            return Err(code::INVALID_DEVICE);
+        }
+        put_new(green, || {
+            let process = process()?;
+            let range = *process.ready()?.descriptors.get(descriptor)?;
+            green::create(process, range)
+        })
+    }
+
+    fn cuGreenCtxDestroy(green: Handle) {
+        green::destroy(green)
+    }
+
+    fn cuCtxFromGreenCtx(context: *mut Handle, green: Handle) {
+        let entry = *process()?.ready()?.greens.get(green)?;
+        put(context, entry.context as Handle)
+    }
+}
+
+// Green contexts: SMs set aside for some streams of one process.
+//
+// A green context lives in the primary context's address space and its kernels run beside those of
+// the process's other green contexts, each on its own SMs. Nothing else is divided: memory,
+// bandwidth and the end by a fault are the whole process's.
+
+/// `CU_DEV_RESOURCE_TYPE_SM` (cuda.h).
+const TYPE_SM: c_uint = 1;
+
+/// `CU_GREEN_CTX_DEFAULT_STREAM` (cuda.h): the only flag, and it is needed.
+const DEFAULT_STREAM: c_uint = 1;
+
+/// `CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING` (cuda.h).
+const IGNORE_COSCHEDULING: c_uint = 1;
+
+/// Splits of this process. That two of them choose the same SMs is documented nowhere, so every
+/// second one numbers its groups from the last.
+static SPLITS: AtomicU32 = AtomicU32::new(0);
+
+/// `CUdevResource` (cuda.h, CUDA 13): the vendor keeps a hidden part; here it holds the first SM.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Resource {
+    kind: c_uint,
+    first: c_uint,
+    _hidden: [u8; 88],
+    sm_count: c_uint,
+    min_partition: c_uint,
+    alignment: c_uint,
+    flags: c_uint,
+    _rest: [u8; 24],
+    next: *mut Resource,
+}
+
+impl Resource {
+    fn new(process: &Process, range: SmRange) -> Self {
+        let (major, _) = process.device.machine().compute_capability();
+        let (min_partition, alignment) = granularity(major, false);
+        Self {
+            kind: TYPE_SM,
+            first: range.first,
+            _hidden: [0; 88],
+            sm_count: range.count,
+            min_partition,
+            alignment,
+            flags: 0,
+            _rest: [0; 24],
+            next: std::ptr::null_mut(),
+        }
+    }
+
+    const fn range(&self) -> SmRange {
+        SmRange { first: self.first, count: self.sm_count }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Resource;
+
+    #[test]
+    fn the_structure_is_the_header_s() {
+        assert_eq!(size_of::<Resource>(), 144);
+        assert_eq!(std::mem::offset_of!(Resource, sm_count), 96);
+        assert_eq!(std::mem::offset_of!(Resource, next), 136);
     }
 }

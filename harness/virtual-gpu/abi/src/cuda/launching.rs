@@ -10,7 +10,7 @@ use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::FunctionEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::launch;
-use gpubench_virtual_gpu_driver::launch::shape::Shape;
+use gpubench_virtual_gpu_driver::launch::request::Shape;
 use gpubench_virtual_gpu_driver::operation::Kernel;
 use gpubench_virtual_gpu_driver::process::{Process, process};
 

@@ -10,49 +10,25 @@ macro_rules! entries {
     };
 }
 
-mod array;
 mod context;
-mod copies;
 mod device;
-mod event;
-pub mod fill;
-mod function;
 mod global;
-pub mod graph;
-mod green;
-mod ipc;
+mod graph;
 mod launching;
 pub mod layout;
-mod library;
-pub mod managed;
 mod memory;
 mod module;
-mod pinned;
-mod pool;
 mod stream;
 mod versions;
-mod virtual_memory;
 
 /// Every entry point by its exported name, for programs in Rust.
 pub mod calls {
-    pub use super::array::*;
     pub use super::context::*;
-    pub use super::copies::*;
     pub use super::device::*;
-    pub use super::event::*;
-    pub use super::fill::*;
-    pub use super::function::*;
     pub use super::global::*;
-    pub use super::graph::calls::*;
-    pub use super::green::*;
-    pub use super::ipc::*;
+    pub use super::graph::*;
     pub use super::launching::*;
-    pub use super::library::*;
-    pub use super::managed::*;
     pub use super::memory::*;
     pub use super::module::*;
-    pub use super::pinned::*;
-    pub use super::pool::*;
     pub use super::stream::*;
-    pub use super::virtual_memory::*;
 }

@@ -1,11 +1,13 @@
-//! Modules: loading PTX, with the compiler's messages, and finding what is in it.
+//! Modules and libraries: loading PTX, with the compiler's messages, and the kernels in it.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::arguments::{put, put_text, text_of};
+use crate::arguments::{put, put_optional, put_text, text_of};
 use gpubench_virtual_gpu_driver::calls::image::{
     HEADER_BYTES, Refusal, cubin, fatbin_bytes, is_cubin, is_fatbin, plain, ptx_in,
 };
+use gpubench_virtual_gpu_driver::calls::launches::{attribute_of, fitting, kernel_of};
+use gpubench_virtual_gpu_driver::calls::library::{self, kernel_in};
 use gpubench_virtual_gpu_driver::calls::module::{function_of, load_text, unload};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -22,19 +24,21 @@ const ERROR_LOG: c_int = 5;
 
 const ERROR_LOG_BYTES: c_int = 6;
 
+/// `CUoccupancyB2DSize`: dynamic shared memory for a block of so many threads.
+pub type SharedForBlock = unsafe extern "C" fn(c_int) -> usize;
+
 // Which PTX versions a driver takes is not modelled: the parser refuses what it does not know,
 // which is stricter.
 entries! {
     fn cuModuleLoadData, cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void) {
-        Options::NONE.report(ptx_of(image).and_then(|text| create(module, &text)))
+        Options::NONE.report(load(module, image, load_module))
     }
 
     fn cuModuleLoadDataEx(
         module: *mut Handle, image: *const c_void, count: c_uint, options: *mut c_int,
         values: *mut *mut c_void,
     ) {
-        let options = Options { count, options, values };
-        options.report(ptx_of(image).and_then(|text| create(module, &text)))
+        Options { count, options, values }.report(load(module, image, load_module))
     }
 
     fn cuModuleUnload(module: Handle) {
@@ -46,8 +50,85 @@ entries! {
         let name = text_of(name)?;
         let mut tables = process.ready()?;
         let made = function_of(&tables, module, &name)?;
-        let handle = tables.functions.insert(made)?;
-        put(function, handle)
+        put(function, tables.functions.insert(made)?)
+    }
+
+    // A library is PTX that belongs to no context and is loaded into each context at first use.
+    fn cuLibraryLoadData(
+        library: *mut Handle, image: *const c_void, options: *mut c_int, values: *mut *mut c_void,
+        count: c_uint, library_options: *mut c_int, library_values: *mut *mut c_void,
+        library_count: c_uint,
+    ) {
+        let _ = (library_options, library_values, library_count);
+        Options { count, options, values }.report(load(library, image, library::create))
+    }
+
+    fn cuLibraryUnload(library: Handle) {
+        library::unload(library)
+    }
+
+    fn cuLibraryGetKernel(kernel: *mut Handle, library: Handle, name: *const c_char) {
+        let name = text_of(name)?;
+        let mut tables = process()?.ready()?;
+        put(kernel, kernel_in(&mut tables, library, &name)?)
+    }
+
+    fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: *mut usize, size: *mut usize) {
+        let process = process()?;
+        process.ready()?.kernels.get(kernel)?;
+        let entry = library::function(process, kernel)?;
+        let param = kernel_of(&entry)?.params.get(index).ok_or(code::INVALID_VALUE)?;
+        put(offset, param.offset as usize)?;
+        put_optional(size, param.bytes as usize);
+        Ok(())
+    }
+
+    fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: Handle) {
+        let process = process()?;
+        let entry = process.ready()?.functions.get(function)?.clone();
+        put(value, attribute_of(process, &entry, attribute)?)
+    }
+
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int, function: Handle, threads: c_int, shared_bytes: usize,
+    ) {
+        let process = process()?;
+        let entry = library::function(process, function)?;
+        let kernel = kernel_of(&entry)?;
+        let threads = u32::try_from(threads).ok().filter(|&t| t > 0);
+        let threads = threads.ok_or(code::INVALID_VALUE)?;
+        put(blocks, fitting(process, kernel, threads, shared_bytes) as c_int)
+    }
+
+    // The block size at which most threads fit on an SM; of several, the largest.
+    fn cuOccupancyMaxPotentialBlockSize(
+        grid: *mut c_int, block: *mut c_int, function: Handle,
+        shared_for_block: Option<SharedForBlock>, shared_bytes: usize, limit: c_int,
+    ) {
+        let process = process()?;
+        let entry = library::function(process, function)?;
+        let kernel = kernel_of(&entry)?;
+        let gpu = &process.device.machine().gpu;
+        let most = attribute_of(process, &entry, 0)?;
+        let most = if limit > 0 { most.min(limit) } else { most };
+        if limit < 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        let mut best = (0, 0, 0);
+        let whole_warps = (1..=most / 32).rev().map(|warps| warps * 32);
+        for threads in whole_warps.chain((most < 32).then_some(most)) {
+            let shared = match shared_for_block {
+                Some(call) => call(threads),
+                None => shared_bytes,
+            };
+            let fit = fitting(process, kernel, threads.unsigned_abs(), shared) as c_int;
+            if fit * threads > best.0 {
+                best = (fit * threads, fit, threads);
+            }
+        }
+        let sms = c_int::try_from(gpu.sm_count).map_err(|_| code::INVALID_VALUE)?;
+        put(grid, best.1 * sms)?;
+        put(block, best.2)
     }
 }
 
@@ -131,21 +212,25 @@ pub unsafe fn ptx_of(image: *const c_void) -> Result<String, Refusal> {
     }
     if starts(is_fatbin) {
         let bytes = fatbin_bytes(&image.cast::<[u8; HEADER_BYTES]>().read_unaligned())?;
-        return compiled(std::slice::from_raw_parts(image, bytes));
+        let machine = process().map_err(plain)?.device.machine();
+        return ptx_in(std::slice::from_raw_parts(image, bytes), machine);
     }
     text_of(image.cast()).map_err(|_| plain(code::INVALID_IMAGE))
 }
 
-/// The PTX in a fat binary.
-fn compiled(image: &[u8]) -> Result<String, Refusal> {
-    ptx_in(image, process().map_err(plain)?.device.machine())
-}
-
-unsafe fn create(module: *mut Handle, text: &str) -> Result<(), Refusal> {
-    if module.is_null() {
+/// Loads the PTX of an image, and stores the handle of what was made of it.
+unsafe fn load(
+    to: *mut Handle,
+    image: *const c_void,
+    make: impl FnOnce(String) -> Result<Handle, Refusal>,
+) -> Result<(), Refusal> {
+    let text = ptx_of(image)?;
+    if to.is_null() {
         return Err(plain(code::INVALID_VALUE));
     }
-    let process = process().map_err(plain)?;
-    let handle = load_text(process, text)?;
-    put(module, handle).map_err(plain)
+    put(to, make(text)?).map_err(plain)
+}
+
+fn load_module(text: String) -> Result<Handle, Refusal> {
+    load_text(process().map_err(plain)?, &text)
 }

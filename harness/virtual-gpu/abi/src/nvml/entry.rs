@@ -6,7 +6,7 @@ use super::returns::{self, Return};
 use super::types::{DeviceHandle, version_of};
 use crate::arguments;
 use gpubench_virtual_gpu_driver::device::Device;
-use gpubench_virtual_gpu_driver::nvml::target::device;
+use gpubench_virtual_gpu_driver::nvml::library::device;
 
 /// Defines exported functions whose bodies end in a `Result`. Names in one row share a signature
 /// and a body.

@@ -7,8 +7,7 @@ use super::types::{EventData, NO_INSTANCES};
 use super::{DeviceHandle, check_not_null, put};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::nvml::events;
-use gpubench_virtual_gpu_driver::nvml::library::check_initialised;
-use gpubench_virtual_gpu_driver::nvml::target::{device, device_handle};
+use gpubench_virtual_gpu_driver::nvml::library::{check_initialised, device, device_handle};
 
 entries! {
     fn nvmlEventSetCreate(set: *mut Handle) {

@@ -8,8 +8,7 @@ use super::returns::{self, Return};
 use super::{DeviceHandle, check_not_null, put, read};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::nvml::gpm::{self, Sample};
-use gpubench_virtual_gpu_driver::nvml::library::check_initialised;
-use gpubench_virtual_gpu_driver::nvml::target::target;
+use gpubench_virtual_gpu_driver::nvml::library::{check_initialised, target};
 
 pub use gpubench_virtual_gpu_driver::nvml::gpm::METRICS;
 

@@ -65,20 +65,7 @@ impl From<Return> for i32 {
 
 impl From<Error> for Return {
     fn from(error: Error) -> Self {
-        match error {
-            Error::Uninitialized => UNINITIALIZED,
-            Error::InvalidArgument => INVALID_ARGUMENT,
-            Error::NotSupported => NOT_SUPPORTED,
-            Error::NoPermission => NO_PERMISSION,
-            Error::NotFound => NOT_FOUND,
-            Error::DriverNotLoaded => DRIVER_NOT_LOADED,
-            Error::Timeout => TIMEOUT,
-            Error::OperatingSystem => OPERATING_SYSTEM,
-            Error::InUse => IN_USE,
-            Error::NoData => NO_DATA,
-            Error::InsufficientResources => INSUFFICIENT_RESOURCES,
-            Error::Unknown => UNKNOWN,
-        }
+        Self(error as i32)
     }
 }
 

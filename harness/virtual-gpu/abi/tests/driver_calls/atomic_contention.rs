@@ -1,5 +1,4 @@
 //! Atomics on one word are serialised.
-#![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::null_mut;
 
@@ -17,17 +16,14 @@ fn adding(function: Handle, words: u64, mask: u64) -> Result<f64, Error> {
     let stream = stream()?;
     let (mut start, mut end): (Handle, Handle) = (null_mut(), null_mut());
     let mut milliseconds = 0.0_f32;
-    // SAFETY: valid handles and pointers.
-    unsafe {
-        ok(cuEventCreate(&raw mut start, 0))?;
-        ok(cuEventCreate(&raw mut end, 0))?;
-        ok(cuEventRecord(start, stream))?;
-        let mut args = [words, mask, ADDITIONS];
-        ok(launch(function, BLOCKS, THREADS, stream, &mut args))?;
-        ok(cuEventRecord(end, stream))?;
-        ok(cuEventSynchronize(end))?;
-        ok(cuEventElapsedTime(&raw mut milliseconds, start, end))?;
-    }
+    ok!(cuEventCreate(&raw mut start, 0))?;
+    ok!(cuEventCreate(&raw mut end, 0))?;
+    ok!(cuEventRecord(start, stream))?;
+    let mut args = [words, mask, ADDITIONS];
+    ok(launch(function, BLOCKS, THREADS, stream, &mut args))?;
+    ok!(cuEventRecord(end, stream))?;
+    ok!(cuEventSynchronize(end))?;
+    ok!(cuEventElapsedTime(&raw mut milliseconds, start, end))?;
     Ok(f64::from(milliseconds) * 1e6)
 }
 
@@ -36,8 +32,7 @@ fn atomics_on_one_word_are_serialised_and_those_on_many_are_not() -> Result<(), 
     with_context(|| {
         let function = function(ATOMICS, "atomic_add")?;
         let at = alloc(4 << 16)?;
-        // SAFETY: memory of that size.
-        unsafe { ok(cuMemsetD8_v2(at, 0, 4 << 16)) }?;
+        ok!(cuMemsetD8_v2(at, 0, 4 << 16))?;
         let all = f64::from(BLOCKS * THREADS) * ADDITIONS as f64;
         let one_word_ns = adding(function, at, 0)?;
         let many_words_ns = adding(function, at, 0xFFFF)?;

@@ -1,5 +1,4 @@
 //! Cooperative launches, and invalid launch shapes in calls that do not launch yet.
-#![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::null_mut;
 
@@ -79,21 +78,18 @@ pub(super) fn relay(
     let cells = alloc(4 * count * (ROUNDS as usize + 1))?;
     let arrived = alloc(4)?;
     let start: Vec<u32> = (0..blocks).map(|block| 1000 * block).collect();
-    // SAFETY: memory of that size.
-    unsafe {
-        ok(cuMemsetD32_v2(cells, 0, count * (ROUNDS as usize + 1)))?;
-        ok(cuMemsetD32_v2(arrived, 0, 1))?;
-        ok(cuMemcpyHtoD_v2(cells, start.as_ptr().cast(), 4 * count))?;
-        let launched = launch(&mut [cells, arrived, ROUNDS.into(), goal.into()]);
-        let waited = cuCtxSynchronize();
-        if waited != 0 {
-            return Ok(([launched, waited], Vec::new()));
-        }
-        let last = words(cells + 4 * u64::from(blocks * ROUNDS), count)?;
-        ok(cuMemFree_v2(cells))?;
-        ok(cuMemFree_v2(arrived))?;
-        Ok(([launched, waited], last))
+    ok!(cuMemsetD32_v2(cells, 0, count * (ROUNDS as usize + 1)))?;
+    ok!(cuMemsetD32_v2(arrived, 0, 1))?;
+    ok!(cuMemcpyHtoD_v2(cells, start.as_ptr().cast(), 4 * count))?;
+    let launched = launch(&mut [cells, arrived, ROUNDS.into(), goal.into()]);
+    let waited = call!(cuCtxSynchronize());
+    if waited != 0 {
+        return Ok(([launched, waited], Vec::new()));
     }
+    let last = words(cells + 4 * u64::from(blocks * ROUNDS), count)?;
+    ok!(cuMemFree_v2(cells))?;
+    ok!(cuMemFree_v2(arrived))?;
+    Ok(([launched, waited], last))
 }
 
 /// The cells of the last round of blocks that waited for each other.
@@ -107,22 +103,16 @@ fn blocks_of_a_cooperative_launch_can_wait_for_each_other() -> Result<(), Error>
     with_context(|| {
         let kernel = function(RELAY, "relay")?;
         let (mut per_sm, mut sms) = (0, 0);
-        // SAFETY: valid pointers.
-        unsafe {
-            let threads = THREADS as i32;
-            ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut per_sm, kernel, threads, 0))?;
-            ok(cuDeviceGetAttribute(&raw mut sms, 16, 0))?;
-        }
+        let threads = THREADS as i32;
+        ok!(cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut per_sm, kernel, threads, 0))?;
+        ok!(cuDeviceGetAttribute(&raw mut sms, 16, 0))?;
         let room = (per_sm * sms) as u32;
         assert_eq!(room, 640, "16 blocks on each of 40 SMs");
         let together = |blocks, goal| {
             relay(blocks, goal, |args| {
                 let (mut list, none) = (params(args), null_mut());
                 let list = list.as_mut_ptr();
-                // SAFETY: a valid handle, one pointer for each parameter.
-                unsafe {
-                    cuLaunchCooperativeKernel(kernel, blocks, 1, 1, THREADS, 1, 1, 0, none, list)
-                }
+                call!(cuLaunchCooperativeKernel(kernel, blocks, 1, 1, THREADS, 1, 1, 0, none, list))
             })
         };
         for blocks in [1, 2, 41, room] {
@@ -145,36 +135,31 @@ fn a_cooperative_grid_must_fit_on_the_device() -> Result<(), Error> {
         let (mut per_sm, mut sms, mut grid, mut block) = (0, 0, 0, 0);
         let mut args = [to, from, 16];
         let mut list = params(&mut args);
-        // SAFETY: valid pointers and handles, one pointer for each parameter.
-        unsafe {
-            let most = &raw mut per_sm;
-            ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(most, copy, 256, 0))?;
-            ok(cuDeviceGetAttribute(&raw mut sms, 16, 0))?;
-            assert_eq!((per_sm, sms), (4, 40), "1024 threads on each of 40 SMs");
-            let (grid_at, block_at) = (&raw mut grid, &raw mut block);
-            ok(cuOccupancyMaxPotentialBlockSize(grid_at, block_at, copy, None, 0, 0))?;
-            assert_eq!((grid, block), (40, 1024));
-            let room = (per_sm * sms) as u32;
-            // A cooperative launch by an attribute, and an invalid attribute.
-            for (id, value, expected) in
-                [(2, 1, 720), (2, 0, 0), (4, 2, 801), (8, 1, 0), (99, 1, 1)]
-            {
-                let mut attribute = LaunchAttribute { id, pad: [0; 4], value: [0; 16] };
-                attribute.value[..3].fill(value);
-                let config = LaunchConfig {
-                    grid: [room + 1, 1, 1],
-                    block: [256, 1, 1],
-                    shared_bytes: 0,
-                    stream: null_mut(),
-                    attributes: &raw const attribute,
-                    attribute_count: 1,
-                };
-                let list = list.as_mut_ptr();
-                let code = cuLaunchKernelEx(&raw const config, copy, list, null_mut());
-                assert_eq!(code, expected, "attribute {id} = {value}");
-            }
-            ok(cuCtxSynchronize())?;
+        let most = &raw mut per_sm;
+        ok!(cuOccupancyMaxActiveBlocksPerMultiprocessor(most, copy, 256, 0))?;
+        ok!(cuDeviceGetAttribute(&raw mut sms, 16, 0))?;
+        assert_eq!((per_sm, sms), (4, 40), "1024 threads on each of 40 SMs");
+        let (grid_at, block_at) = (&raw mut grid, &raw mut block);
+        ok!(cuOccupancyMaxPotentialBlockSize(grid_at, block_at, copy, None, 0, 0))?;
+        assert_eq!((grid, block), (40, 1024));
+        let room = (per_sm * sms) as u32;
+        // A cooperative launch by an attribute, and an invalid attribute.
+        for (id, value, expected) in [(2, 1, 720), (2, 0, 0), (4, 2, 801), (8, 1, 0), (99, 1, 1)] {
+            let mut attribute = LaunchAttribute { id, pad: [0; 4], value: [0; 16] };
+            attribute.value[..3].fill(value);
+            let config = LaunchConfig {
+                grid: [room + 1, 1, 1],
+                block: [256, 1, 1],
+                shared_bytes: 0,
+                stream: null_mut(),
+                attributes: &raw const attribute,
+                attribute_count: 1,
+            };
+            let list = list.as_mut_ptr();
+            let code = call!(cuLaunchKernelEx(&raw const config, copy, list, null_mut()));
+            assert_eq!(code, expected, "attribute {id} = {value}");
         }
+        ok!(cuCtxSynchronize())?;
         Ok(())
     })
 }
@@ -203,25 +188,22 @@ fn a_capture_continues_after_a_refused_launch() -> Result<(), Error> {
         let mut list = params(&mut args);
         let list = list.as_mut_ptr();
         let mut graph: Handle = null_mut();
-        // SAFETY: valid handles and pointers, one pointer for each parameter.
-        unsafe {
-            ok(cuStreamBeginCapture_v2(stream, 0))?;
-            for &([x, y, z], [a, b, c], bytes, code) in WRONG {
-                let none = null_mut();
-                let found = cuLaunchKernel(copy, x, y, z, a, b, c, bytes, stream, list, none);
-                assert_eq!(found, code, "{x} {y} {z} of {a} {b} {c}, {bytes} bytes");
-            }
-            for (blocks, code) in [(ROOM + 1, 720), (ROOM, 0)] {
-                let found =
-                    cuLaunchCooperativeKernel(copy, blocks, 1, 1, 256, 1, 1, 0, stream, list);
-                assert_eq!(found, code, "{blocks} blocks together");
-            }
-            ok(cuStreamEndCapture(stream, &raw mut graph))?;
-            let exec = ready(graph)?;
-            ok(cuGraphLaunch(exec, stream))?;
-            ok(cuStreamSynchronize(stream))?;
-            ok(cuGraphExecDestroy(exec))?;
-            ok(cuGraphDestroy(graph))
+        ok!(cuStreamBeginCapture_v2(stream, 0))?;
+        for &([x, y, z], [a, b, c], bytes, code) in WRONG {
+            let none = null_mut();
+            let found = call!(cuLaunchKernel(copy, x, y, z, a, b, c, bytes, stream, list, none));
+            assert_eq!(found, code, "{x} {y} {z} of {a} {b} {c}, {bytes} bytes");
         }
+        for (blocks, code) in [(ROOM + 1, 720), (ROOM, 0)] {
+            let found =
+                call!(cuLaunchCooperativeKernel(copy, blocks, 1, 1, 256, 1, 1, 0, stream, list));
+            assert_eq!(found, code, "{blocks} blocks together");
+        }
+        ok!(cuStreamEndCapture(stream, &raw mut graph))?;
+        let exec = ready(graph)?;
+        ok!(cuGraphLaunch(exec, stream))?;
+        ok!(cuStreamSynchronize(stream))?;
+        ok!(cuGraphExecDestroy(exec))?;
+        ok!(cuGraphDestroy(graph))
     })
 }

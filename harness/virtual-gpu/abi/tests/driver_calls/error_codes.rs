@@ -1,5 +1,4 @@
 //! Codes of an H100 80GB HBM3 for accepted and refused arguments (driver 580.159.04, 2026-11-22).
-#![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ffi::CString;
 use std::ptr::null_mut;
@@ -26,18 +25,15 @@ fn context_flags_have_one_scheduling_mode_and_no_unknown_bits() -> Result<(), Er
             (0x100, 1, 1),
         ] {
             let mut context: Handle = null_mut();
-            // SAFETY: valid pointers.
-            unsafe {
-                let found = cuDevicePrimaryCtxSetFlags_v2(0, flags);
-                assert_eq!(found, primary, "flags {flags:#x} of the primary context");
-                let found = cuCtxCreate_v2(&raw mut context, flags, 0);
-                assert_eq!(found, own, "flags {flags:#x} of a context");
-                if found == 0 {
-                    let mut stored = 0;
-                    ok(cuCtxGetFlags(&raw mut stored))?;
-                    assert_eq!(stored, flags);
-                    ok(cuCtxDestroy_v2(context))?;
-                }
+            let found = call!(cuDevicePrimaryCtxSetFlags_v2(0, flags));
+            assert_eq!(found, primary, "flags {flags:#x} of the primary context");
+            let found = call!(cuCtxCreate_v2(&raw mut context, flags, 0));
+            assert_eq!(found, own, "flags {flags:#x} of a context");
+            if found == 0 {
+                let mut stored = 0;
+                ok!(cuCtxGetFlags(&raw mut stored))?;
+                assert_eq!(stored, flags);
+                ok!(cuCtxDestroy_v2(context))?;
             }
         }
         Ok(())
@@ -49,12 +45,10 @@ fn unknown_and_unsupported_limits_have_different_codes() -> Result<(), Error> {
     with_context(|| {
         for (limit, code) in [(0, 0), (2, 0), (3, 215), (9, 215), (10, 1), (-1, 1)] {
             let mut value = 0;
-            // SAFETY: a valid pointer.
-            let found = unsafe { cuCtxGetLimit(&raw mut value, limit) };
+            let found = call!(cuCtxGetLimit(&raw mut value, limit));
             assert_eq!(found, code, "limit {limit}");
             assert_eq!(value > 0, code == 0, "limit {limit}");
-            // SAFETY: no pointers.
-            assert_eq!(unsafe { cuCtxSetLimit(limit, value) }, code, "set {limit}");
+            assert_eq!(call!(cuCtxSetLimit(limit, value)), code, "set {limit}");
         }
         Ok(())
     })
@@ -77,8 +71,7 @@ fn invalid_images_have_different_codes() -> Result<(), Error> {
         ] {
             let mut module: Handle = null_mut();
             let image = CString::new(text.clone())?;
-            // SAFETY: a valid string and pointer.
-            let found = unsafe { cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
+            let found = call!(cuModuleLoadData(&raw mut module, image.as_ptr().cast()));
             assert_eq!(found, code, "{text:?}");
         }
         Ok(())

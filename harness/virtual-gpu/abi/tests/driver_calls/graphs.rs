@@ -1,5 +1,4 @@
 //! Graphs built by capture.
-#![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::null_mut;
 
@@ -7,23 +6,20 @@ use super::*;
 
 pub fn new_graph() -> Result<Handle, Error> {
     let mut graph: Handle = null_mut();
-    // SAFETY: a valid pointer.
-    unsafe { ok(cuGraphCreate(&raw mut graph, 0)) }?;
+    ok!(cuGraphCreate(&raw mut graph, 0))?;
     Ok(graph)
 }
 
 pub fn ready(graph: Handle) -> Result<Handle, Error> {
     let mut exec: Handle = null_mut();
-    // SAFETY: a valid pointer and handle.
-    unsafe { ok(cuGraphInstantiateWithFlags(&raw mut exec, graph, 0)) }?;
+    ok!(cuGraphInstantiateWithFlags(&raw mut exec, graph, 0))?;
     Ok(exec)
 }
 
 /// An event without timing.
 fn event() -> Result<Handle, Error> {
     let mut event: Handle = null_mut();
-    // SAFETY: a valid pointer.
-    unsafe { ok(cuEventCreate(&raw mut event, 2)) }?;
+    ok!(cuEventCreate(&raw mut event, 2))?;
     Ok(event)
 }
 
@@ -33,31 +29,28 @@ fn branches_overlap_and_join() -> Result<(), Error> {
         let spin = function(SPIN, "spin")?;
         let (root, stamps, fork) = (stream()?, alloc(64)?, event()?);
         let (mut graph, mut times): (Handle, _) = (null_mut(), [0_u64; 8]);
-        // SAFETY: valid pointers and handles, and a buffer of that size.
-        unsafe {
-            ok(cuStreamBeginCapture_v2(root, 1))?;
-            ok(cuMemsetD8Async(stamps, 0, 64, root))?;
-            ok(cuEventRecord(fork, root))?;
-            for index in 0..3 {
-                let (branch, join) = (stream()?, event()?);
-                ok(cuStreamWaitEvent(branch, fork, 0))?;
-                let mut args = [2_000_000, 9_000_000, stamps + 16 * index];
-                ok(launch(spin, 1, 32, branch, &mut args))?;
-                ok(cuEventRecord(join, branch))?;
-                ok(cuStreamWaitEvent(root, join, 0))?;
-            }
-            let mut args = [1_000, 9_000_000, stamps + 48];
-            ok(launch(spin, 1, 32, root, &mut args))?;
-            ok(cuStreamEndCapture(root, &raw mut graph))?;
-            let exec = ready(graph)?;
-            ok(cuGraphLaunch(exec, null_mut()))?;
-            ok(cuCtxSynchronize())?;
-            ok(cuMemcpyDtoH_v2(times.as_mut_ptr().cast(), stamps, 64))?;
-            ok(cuGraphExecDestroy(exec))?;
-            assert_eq!(cuGraphLaunch(exec, null_mut()), 400);
-            ok(cuGraphDestroy(graph))?;
-            assert_eq!(cuGraphDestroy(graph), 400);
+        ok!(cuStreamBeginCapture_v2(root, 1))?;
+        ok!(cuMemsetD8Async(stamps, 0, 64, root))?;
+        ok!(cuEventRecord(fork, root))?;
+        for index in 0..3 {
+            let (branch, join) = (stream()?, event()?);
+            ok!(cuStreamWaitEvent(branch, fork, 0))?;
+            let mut args = [2_000_000, 9_000_000, stamps + 16 * index];
+            ok(launch(spin, 1, 32, branch, &mut args))?;
+            ok!(cuEventRecord(join, branch))?;
+            ok!(cuStreamWaitEvent(root, join, 0))?;
         }
+        let mut args = [1_000, 9_000_000, stamps + 48];
+        ok(launch(spin, 1, 32, root, &mut args))?;
+        ok!(cuStreamEndCapture(root, &raw mut graph))?;
+        let exec = ready(graph)?;
+        ok!(cuGraphLaunch(exec, null_mut()))?;
+        ok!(cuCtxSynchronize())?;
+        ok!(cuMemcpyDtoH_v2(times.as_mut_ptr().cast(), stamps, 64))?;
+        ok!(cuGraphExecDestroy(exec))?;
+        assert_eq!(call!(cuGraphLaunch(exec, null_mut())), 400);
+        ok!(cuGraphDestroy(graph))?;
+        assert_eq!(call!(cuGraphDestroy(graph)), 400);
         let first_end = times[1].min(times[3]).min(times[5]);
         let last_end = times[1].max(times[3]).max(times[5]);
         for start in [times[0], times[2], times[4]] {
@@ -77,48 +70,45 @@ fn capture_follows_forked_streams() -> Result<(), Error> {
         let (mut fork, mut join, mut graph): (Handle, Handle, Handle) =
             (null_mut(), null_mut(), null_mut());
         let mut status = 9;
-        // SAFETY: valid pointers and handles.
-        unsafe {
-            ok(cuEventCreate(&raw mut fork, 2))?;
-            ok(cuEventCreate(&raw mut join, 2))?;
-            ok(cuMemsetD32_v2(to, 0, 64))?;
-            ok(cuStreamBeginCapture_v2(first, 1))?;
-            ok(cuStreamIsCapturing(first, &raw mut status))?;
-            assert_eq!(status, 1);
-            ok(cuMemsetD32Async(from, 5, 64, first))?;
-            ok(cuEventRecord(fork, first))?;
-            ok(cuStreamWaitEvent(second, fork, 0))?;
-            ok(cuMemsetD32Async(side, 6, 64, second))?;
-            ok(launch(copy, 1, 32, first, &mut [to, from, 16]))?;
-            ok(cuEventRecord(join, second))?;
-            ok(cuStreamWaitEvent(first, join, 0))?;
-            assert_eq!(cuEventQuery(join), 907);
-            ok(cuStreamEndCapture(first, &raw mut graph))?;
-            assert_eq!(words(to, 64)?, [0; 64], "captured, not run");
-            let exec = ready(graph)?;
-            ok(cuGraphLaunch(exec, first))?;
-            ok(cuStreamSynchronize(first))?;
-            assert_eq!((words(to, 64)?, words(side, 64)?), (vec![5; 64], vec![6; 64]));
-            ok(cuGraphExecDestroy(exec))?;
-            ok(cuGraphDestroy(graph))?;
+        ok!(cuEventCreate(&raw mut fork, 2))?;
+        ok!(cuEventCreate(&raw mut join, 2))?;
+        ok!(cuMemsetD32_v2(to, 0, 64))?;
+        ok!(cuStreamBeginCapture_v2(first, 1))?;
+        ok!(cuStreamIsCapturing(first, &raw mut status))?;
+        assert_eq!(status, 1);
+        ok!(cuMemsetD32Async(from, 5, 64, first))?;
+        ok!(cuEventRecord(fork, first))?;
+        ok!(cuStreamWaitEvent(second, fork, 0))?;
+        ok!(cuMemsetD32Async(side, 6, 64, second))?;
+        ok(launch(copy, 1, 32, first, &mut [to, from, 16]))?;
+        ok!(cuEventRecord(join, second))?;
+        ok!(cuStreamWaitEvent(first, join, 0))?;
+        assert_eq!(call!(cuEventQuery(join)), 907);
+        ok!(cuStreamEndCapture(first, &raw mut graph))?;
+        assert_eq!(words(to, 64)?, [0; 64], "captured, not run");
+        let exec = ready(graph)?;
+        ok!(cuGraphLaunch(exec, first))?;
+        ok!(cuStreamSynchronize(first))?;
+        assert_eq!((words(to, 64)?, words(side, 64)?), (vec![5; 64], vec![6; 64]));
+        ok!(cuGraphExecDestroy(exec))?;
+        ok!(cuGraphDestroy(graph))?;
 
-            // Calls that cannot be captured, and captures that are invalidated.
-            assert_eq!(cuStreamBeginCapture_v2(null_mut(), 1), 900, "the legacy stream");
-            ok(cuStreamBeginCapture_v2(first, 1))?;
-            assert_eq!(cuStreamSynchronize(first), 900);
-            assert_eq!(cuStreamEndCapture(first, &raw mut graph), 901);
-            ok(cuStreamBeginCapture_v2(first, 1))?;
-            ok(cuEventRecord(fork, first))?;
-            ok(cuStreamWaitEvent(second, fork, 0))?;
-            ok(cuMemsetD32Async(side, 6, 64, second))?;
-            assert_eq!(cuStreamEndCapture(second, &raw mut graph), 903);
-            assert_eq!(cuStreamEndCapture(first, &raw mut graph), 904);
-            assert!(graph.is_null());
-            assert_eq!(cuStreamEndCapture(first, &raw mut graph), 1);
-            ok(cuStreamBeginCapture_v2(first, 1))?;
-            assert_eq!(cuStreamWaitEvent(first, join, 0), 905, "work outside the capture");
-            ok(cuStreamEndCapture(first, &raw mut graph))?;
-            ok(cuGraphDestroy(graph))
-        }
+        // Calls that cannot be captured, and captures that are invalidated.
+        assert_eq!(call!(cuStreamBeginCapture_v2(null_mut(), 1)), 900, "the legacy stream");
+        ok!(cuStreamBeginCapture_v2(first, 1))?;
+        assert_eq!(call!(cuStreamSynchronize(first)), 900);
+        assert_eq!(call!(cuStreamEndCapture(first, &raw mut graph)), 901);
+        ok!(cuStreamBeginCapture_v2(first, 1))?;
+        ok!(cuEventRecord(fork, first))?;
+        ok!(cuStreamWaitEvent(second, fork, 0))?;
+        ok!(cuMemsetD32Async(side, 6, 64, second))?;
+        assert_eq!(call!(cuStreamEndCapture(second, &raw mut graph)), 903);
+        assert_eq!(call!(cuStreamEndCapture(first, &raw mut graph)), 904);
+        assert!(graph.is_null());
+        assert_eq!(call!(cuStreamEndCapture(first, &raw mut graph)), 1);
+        ok!(cuStreamBeginCapture_v2(first, 1))?;
+        assert_eq!(call!(cuStreamWaitEvent(first, join, 0)), 905, "work outside the capture");
+        ok!(cuStreamEndCapture(first, &raw mut graph))?;
+        ok!(cuGraphDestroy(graph))
     })
 }

@@ -34,27 +34,20 @@ fn a_fatbin_with_ptx_that_the_device_can_run_is_loaded() -> Result<(), Error> {
         let images: [&[u8]; 3] = [fatbin!("plain"), fatbin!("zstd"), fatbin!("lz4")];
         let data: Vec<u32> = (0..64).collect();
         let (from, to) = (alloc(256)?, alloc(256)?);
-        // SAFETY: a buffer of that size.
-        unsafe { ok(cuMemcpyHtoD_v2(from, data.as_ptr().cast(), 256)) }?;
+        ok!(cuMemcpyHtoD_v2(from, data.as_ptr().cast(), 256))?;
         for image in images {
             let (mut module, mut copy): (Handle, Handle) = (null_mut(), null_mut());
             assert_eq!(load(&mut module, image)?, (0, String::new()));
-            // SAFETY: valid handles, strings and pointers.
-            unsafe {
-                ok(cuModuleGetFunction(&raw mut copy, module, c"stream_copy".as_ptr()))?;
-                let absent = cuModuleGetFunction(&raw mut copy, module, c"spin".as_ptr());
-                assert_eq!(absent, 500, "the text of the other entry is not loaded");
-                ok(cuMemsetD32_v2(to, 0, 64))?;
-                ok(launch(copy, 1, 32, null_mut(), &mut [to, from, 16]))?;
-                assert_eq!(words(to, 64)?, data);
-                ok(cuModuleUnload(module))?;
-            }
+            ok!(cuModuleGetFunction(&raw mut copy, module, c"stream_copy".as_ptr()))?;
+            let absent = call!(cuModuleGetFunction(&raw mut copy, module, c"spin".as_ptr()));
+            assert_eq!(absent, 500, "the text of the other entry is not loaded");
+            ok!(cuMemsetD32_v2(to, 0, 64))?;
+            ok(launch(copy, 1, 32, null_mut(), &mut [to, from, 16]))?;
+            assert_eq!(words(to, 64)?, data);
+            ok!(cuModuleUnload(module))?;
         }
-        // SAFETY: allocated above.
-        unsafe {
-            ok(cuMemFree_v2(from))?;
-            ok(cuMemFree_v2(to))
-        }
+        ok!(cuMemFree_v2(from))?;
+        ok!(cuMemFree_v2(to))
     })
 }
 

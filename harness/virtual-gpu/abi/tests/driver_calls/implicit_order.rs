@@ -1,6 +1,5 @@
 //! Implicit order: the legacy default stream and blocking streams wait for each other; streams with
 //! `CU_STREAM_NON_BLOCKING` do not.
-#![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::null_mut;
 
@@ -21,21 +20,16 @@ fn starts(streams: &[Handle]) -> Result<Vec<u64>, Error> {
         let mut args = [STEP_NS, 9 * STEP_NS, stamps + 16 * at as u64];
         ok(launch(spin, 1, 32, stream, &mut args))?;
     }
-    // SAFETY: no arguments.
-    ok(unsafe { cuCtxSynchronize() })?;
+    ok!(cuCtxSynchronize())?;
     let mut times = vec![0_u64; 2 * streams.len()];
-    // SAFETY: a buffer of that size, and memory allocated above.
-    unsafe {
-        ok(cuMemcpyDtoH_v2(times.as_mut_ptr().cast(), stamps, 16 * streams.len()))?;
-        ok(cuMemFree_v2(stamps))?;
-    }
+    ok!(cuMemcpyDtoH_v2(times.as_mut_ptr().cast(), stamps, 16 * streams.len()))?;
+    ok!(cuMemFree_v2(stamps))?;
     Ok(times.chunks(2).map(|pair| (pair[0] - times[0] + STEP_NS / 2) / STEP_NS).collect())
 }
 
 fn made(flags: u32) -> Result<Handle, Error> {
     let mut stream: Handle = null_mut();
-    // SAFETY: a valid pointer.
-    ok(unsafe { cuStreamCreate(&raw mut stream, flags) })?;
+    ok!(cuStreamCreate(&raw mut stream, flags))?;
     Ok(stream)
 }
 
@@ -66,16 +60,17 @@ fn a_query_of_the_legacy_stream_includes_blocking_streams() -> Result<(), Error>
         let spin = function(SPIN, "spin")?;
         let (blocking, free, stamps) = (made(0)?, made(1)?, alloc(16)?);
         let legacy = LEGACY as Handle;
-        // SAFETY: valid handles.
-        unsafe {
-            ok(launch(spin, 1, 32, free, &mut [4 * STEP_NS, 9 * STEP_NS, stamps]))?;
-            assert_eq!(cuStreamQuery(legacy), 0, "non-blocking streams are not included");
-            ok(launch(spin, 1, 32, blocking, &mut [STEP_NS, 9 * STEP_NS, stamps]))?;
-            assert_eq!(cuStreamQuery(legacy), 600);
-            ok(cuStreamSynchronize(legacy))?;
-            assert_eq!(cuStreamQuery(blocking), 0);
-            assert_eq!(cuStreamQuery(free), 600, "the wait does not include non-blocking streams");
-        }
+        ok(launch(spin, 1, 32, free, &mut [4 * STEP_NS, 9 * STEP_NS, stamps]))?;
+        assert_eq!(call!(cuStreamQuery(legacy)), 0, "non-blocking streams are not included");
+        ok(launch(spin, 1, 32, blocking, &mut [STEP_NS, 9 * STEP_NS, stamps]))?;
+        assert_eq!(call!(cuStreamQuery(legacy)), 600);
+        ok!(cuStreamSynchronize(legacy))?;
+        assert_eq!(call!(cuStreamQuery(blocking)), 0);
+        assert_eq!(
+            call!(cuStreamQuery(free)),
+            600,
+            "the wait does not include non-blocking streams"
+        );
         Ok(())
     })
 }
@@ -85,16 +80,13 @@ fn the_legacy_stream_invalidates_a_capture_of_a_blocking_stream() -> Result<(), 
     with_context(|| {
         let (blocking, free, at) = (made(0)?, made(1)?, alloc(16)?);
         let mut graph: Handle = null_mut();
-        // SAFETY: valid handles and pointers.
-        unsafe {
-            ok(cuStreamBeginCapture_v2(free, 0))?;
-            ok(cuMemsetD8Async(at, 0, 16, LEGACY as Handle))?;
-            ok(cuStreamEndCapture(free, &raw mut graph))?;
-            ok(cuGraphDestroy(graph))?;
-            ok(cuStreamBeginCapture_v2(blocking, 0))?;
-            assert_eq!(cuMemsetD8Async(at, 0, 16, LEGACY as Handle), 906);
-            assert_eq!(cuStreamEndCapture(blocking, &raw mut graph), 901);
-        }
+        ok!(cuStreamBeginCapture_v2(free, 0))?;
+        ok!(cuMemsetD8Async(at, 0, 16, LEGACY as Handle))?;
+        ok!(cuStreamEndCapture(free, &raw mut graph))?;
+        ok!(cuGraphDestroy(graph))?;
+        ok!(cuStreamBeginCapture_v2(blocking, 0))?;
+        assert_eq!(call!(cuMemsetD8Async(at, 0, 16, LEGACY as Handle)), 906);
+        assert_eq!(call!(cuStreamEndCapture(blocking, &raw mut graph)), 901);
         Ok(())
     })
 }

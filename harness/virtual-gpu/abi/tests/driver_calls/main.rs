@@ -1,6 +1,5 @@
 //! The wider driver API in virtual time: each family of calls gives correct results, documented
 //! codes for wrong use, and frees what it allocated. All tests use the device of this process.
-#![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod atomic_contention;
 mod basics;
@@ -16,7 +15,6 @@ mod implicit_order;
 mod memory;
 mod modules;
 mod streams;
-mod without_context;
 
 use std::ptr::null_mut;
 use std::sync::Mutex;
@@ -28,7 +26,7 @@ use gpubench_virtual_gpu_driver::process::device;
 use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::{Machine, Noise};
 
-use driver_support::{Error, OneDevice, alloc, function, launch_on, ok, params, stream};
+use driver_support::{Error, OneDevice, alloc, call, function, launch_on, ok, params, stream};
 
 const COPY: &str = Kernel::StreamCopy.info().ptx;
 const SPIN: &str = Kernel::Spin.info().ptx;
@@ -52,14 +50,10 @@ fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     device.expect(0)?;
     device.join(0)?;
     let mut context: Handle = null_mut();
-    // SAFETY: valid pointers.
-    unsafe {
-        ok(cuInit(0))?;
-        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
-    }
+    ok!(cuInit(0))?;
+    ok!(cuCtxCreate_v2(&raw mut context, 0, 0))?;
     let done = body();
-    // SAFETY: the context created above.
-    let destroyed = unsafe { cuCtxDestroy_v2(context) };
+    let destroyed = call!(cuCtxDestroy_v2(context));
     let left = device.transact(|state, _| {
         let allocations = state.allocations.live().iter().filter(|a| a.live).count();
         let streams = state.streams.live().iter().filter(|s| s.live).count();
@@ -79,15 +73,13 @@ fn launch(function: Handle, grid: u32, block: u32, stream: Handle, args: &mut [u
 /// Free bytes of the device.
 fn free_bytes() -> Result<usize, Error> {
     let (mut free, mut total) = (0, 0);
-    // SAFETY: valid pointers.
-    unsafe { ok(cuMemGetInfo_v2(&raw mut free, &raw mut total)) }?;
+    ok!(cuMemGetInfo_v2(&raw mut free, &raw mut total))?;
     Ok(free)
 }
 
 /// Words from device memory.
 fn words(from: u64, count: usize) -> Result<Vec<u32>, Error> {
     let mut out = vec![0_u32; count];
-    // SAFETY: a buffer of that size.
-    unsafe { ok(cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), from, count * 4)) }?;
+    ok!(cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), from, count * 4))?;
     Ok(out)
 }

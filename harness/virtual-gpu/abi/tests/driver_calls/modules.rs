@@ -33,18 +33,15 @@ fn a_function_is_invalid_after_its_module_is_unloaded() -> Result<(), Error> {
     with_context(|| {
         let (mut module, mut found): (Handle, Handle) = (null_mut(), null_mut());
         let (text, mut threads) = (CString::new(COPY)?, 0);
-        // SAFETY: valid strings and pointers.
-        unsafe {
-            ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-            let name = c"stream_copy".as_ptr();
-            ok(cuModuleGetFunction(&raw mut found, module, name))?;
-            ok(cuFuncGetAttribute(&raw mut threads, 0, found))?;
-            assert_eq!(threads, 1024);
-            assert_eq!(cuModuleGetFunction(&raw mut found, module, c"x".as_ptr()), 500);
-            ok(cuModuleUnload(module))?;
-            assert_eq!(cuFuncGetAttribute(&raw mut threads, 0, found), 400);
-            assert_eq!(cuModuleUnload(module), 400);
-        }
+        ok!(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
+        let name = c"stream_copy".as_ptr();
+        ok!(cuModuleGetFunction(&raw mut found, module, name))?;
+        ok!(cuFuncGetAttribute(&raw mut threads, 0, found))?;
+        assert_eq!(threads, 1024);
+        assert_eq!(call!(cuModuleGetFunction(&raw mut found, module, c"x".as_ptr())), 500);
+        ok!(cuModuleUnload(module))?;
+        assert_eq!(call!(cuFuncGetAttribute(&raw mut threads, 0, found)), 400);
+        assert_eq!(call!(cuModuleUnload(module)), 400);
         Ok(())
     })
 }
@@ -57,28 +54,25 @@ fn a_library_is_loaded_into_the_context_that_uses_it() -> Result<(), Error> {
             (null_mut(), null_mut(), null_mut());
         let data: Vec<u32> = (0..64).collect();
         let (from, to) = (alloc(256)?, alloc(256)?);
-        // SAFETY: valid strings, pointers and buffers.
-        unsafe {
-            let (image, none) = (text.as_ptr().cast(), null_mut());
-            let options = null_mut();
-            let loaded =
-                cuLibraryLoadData(&raw mut library, image, options, none, 0, options, none, 0);
-            ok(loaded)?;
-            ok(cuLibraryGetKernel(&raw mut kernel, library, c"stream_copy".as_ptr()))?;
-            let missing = cuLibraryGetKernel(&raw mut function, library, c"none".as_ptr());
-            assert_eq!(missing, 500);
-            ok(cuMemcpyHtoD_v2(from, data.as_ptr().cast(), 256))?;
-            ok(launch(kernel, 1, 32, null_mut(), &mut [to, from, 16]))?;
-            assert_eq!(words(to, 64)?, data, "a kernel is launched like a function");
-            let (mut offset, mut size) = (0, 0);
-            let (at, bytes) = (&raw mut offset, &raw mut size);
-            ok(cuKernelGetParamInfo(kernel, 1, at, bytes))?;
-            assert_eq!((offset, size), (8, 8));
-            assert_eq!(cuKernelGetParamInfo(kernel, 9, at, bytes), 1);
-            ok(cuLibraryUnload(library))?;
-            assert_eq!(cuKernelGetParamInfo(kernel, 1, at, bytes), 400);
-            assert_eq!(cuLibraryUnload(library), 400);
-        }
+        let (image, none) = (text.as_ptr().cast(), null_mut());
+        let options = null_mut();
+        let loaded =
+            call!(cuLibraryLoadData(&raw mut library, image, options, none, 0, options, none, 0));
+        ok(loaded)?;
+        ok!(cuLibraryGetKernel(&raw mut kernel, library, c"stream_copy".as_ptr()))?;
+        let missing = call!(cuLibraryGetKernel(&raw mut function, library, c"none".as_ptr()));
+        assert_eq!(missing, 500);
+        ok!(cuMemcpyHtoD_v2(from, data.as_ptr().cast(), 256))?;
+        ok(launch(kernel, 1, 32, null_mut(), &mut [to, from, 16]))?;
+        assert_eq!(words(to, 64)?, data, "a kernel is launched like a function");
+        let (mut offset, mut size) = (0, 0);
+        let (at, bytes) = (&raw mut offset, &raw mut size);
+        ok!(cuKernelGetParamInfo(kernel, 1, at, bytes))?;
+        assert_eq!((offset, size), (8, 8));
+        assert_eq!(call!(cuKernelGetParamInfo(kernel, 9, at, bytes)), 1);
+        ok!(cuLibraryUnload(library))?;
+        assert_eq!(call!(cuKernelGetParamInfo(kernel, 1, at, bytes)), 400);
+        assert_eq!(call!(cuLibraryUnload(library)), 400);
         Ok(())
     })
 }

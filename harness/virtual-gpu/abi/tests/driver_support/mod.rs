@@ -11,6 +11,26 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::session::{ENV, Session};
 use gpubench_virtual_gpu_model::machine::Machine;
 
+/// The code of a call of the interface.
+macro_rules! call {
+    ($name:ident($($argument:expr),* $(,)?)) => {{
+        // SAFETY: handles are keys of tables, so that each is valid or refused; pointers are null,
+        // or valid for what the call reads and writes.
+        #[allow(unsafe_code, unused_unsafe, reason = "the interface under test is a C interface")]
+        let code = unsafe { $name($($argument),*) };
+        code
+    }};
+}
+pub(crate) use call;
+
+/// A call that must succeed.
+macro_rules! call_ok {
+    ($($call:tt)*) => {
+        $crate::driver_support::ok($crate::driver_support::call!($($call)*))
+    };
+}
+pub(crate) use call_ok as ok;
+
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Folder of the program's device, once created. The library supports one device per process, so
@@ -41,11 +61,8 @@ pub fn ok(code: i32) -> Result<(), Error> {
 /// Opens a context and makes it current.
 pub fn context() -> Result<Handle, Error> {
     let mut context: Handle = null_mut();
-    // SAFETY: valid pointers.
-    unsafe {
-        ok(cuInit(0))?;
-        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
-    }
+    ok!(cuInit(0))?;
+    ok!(cuCtxCreate_v2(&raw mut context, 0, 0))?;
     Ok(context)
 }
 
@@ -53,26 +70,21 @@ pub fn context() -> Result<Handle, Error> {
 pub fn function(text: &str, name: &str) -> Result<Handle, Error> {
     let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
     let (text, name) = (CString::new(text)?, CString::new(name)?);
-    // SAFETY: valid strings and pointers.
-    unsafe {
-        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-        ok(cuModuleGetFunction(&raw mut function, module, name.as_ptr()))?;
-    }
+    ok!(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
+    ok!(cuModuleGetFunction(&raw mut function, module, name.as_ptr()))?;
     Ok(function)
 }
 
 pub fn alloc(bytes: usize) -> Result<u64, Error> {
     let mut pointer = 0;
-    // SAFETY: a valid pointer.
-    unsafe { ok(cuMemAlloc_v2(&raw mut pointer, bytes)) }?;
+    ok!(cuMemAlloc_v2(&raw mut pointer, bytes))?;
     Ok(pointer)
 }
 
 /// A non-blocking stream.
 pub fn stream() -> Result<Handle, Error> {
     let mut stream: Handle = null_mut();
-    // SAFETY: a valid pointer.
-    unsafe { ok(cuStreamCreate(&raw mut stream, 1)) }?;
+    ok!(cuStreamCreate(&raw mut stream, 1))?;
     Ok(stream)
 }
 
@@ -91,8 +103,8 @@ pub fn launch_on(
 ) -> i32 {
     let mut params = params(args);
     let (params, extra) = (params.as_mut_ptr(), null_mut());
-    // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
-    unsafe { cuLaunchKernel(function, grid, 1, 1, block, 1, 1, shared, stream, params, extra) }
+    // 32-bit parameters read the low half.
+    call!(cuLaunchKernel(function, grid, 1, 1, block, 1, 1, shared, stream, params, extra))
 }
 
 /// Launches on the default stream, without dynamic shared memory.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_driver::session::{ENV, SAMPLE_ENV, Session, TimeMode};
 
-use crate::driver_support::launch;
+use crate::driver_support::{call, launch};
 use crate::nvml_support::{Error, alloc, context, function, ok, process_in_role, quiet};
 
 /// Marks the process that runs the body of a test.
@@ -60,18 +60,14 @@ WAIT:
 
 #[test]
 fn a_launch_that_never_ends_is_named_with_what_it_waits_for() -> Result<(), Error> {
-    let test = test_name!("a_launch_that_never_ends_is_named_with_what_it_waits_for");
-    let lines = error_stream_of(test, || {
+    let lines = error_stream_of(test_name!(), || {
         context()?;
         let kernel = function(WAIT, "wait_for_flag")?;
         let flag = alloc(64)?;
         let begun = Instant::now();
-        // SAFETY: memory of that size.
-        unsafe {
-            ok(cuMemsetD32_v2(flag, 0, 16))?;
-            ok(launch(kernel, 4, 32, &mut [flag]))?;
-            assert_eq!(cuCtxSynchronize(), 702);
-        }
+        ok!(cuMemsetD32_v2(flag, 0, 16))?;
+        ok(launch(kernel, 4, 32, &mut [flag]))?;
+        assert_eq!(call!(cuCtxSynchronize()), 702);
         // The budget of instructions takes longer.
         assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
         Ok(())
@@ -104,28 +100,24 @@ MORE:
 
 #[test]
 fn a_launch_too_large_for_the_host_is_sampled_in_wall_time() -> Result<(), Error> {
-    let test = test_name!("a_launch_too_large_for_the_host_is_sampled_in_wall_time");
     const BLOCKS: u32 = 1 << 16;
-    let lines = error_stream_of(test, || {
+    let lines = error_stream_of(test_name!(), || {
         context()?;
         let kernel = function(LONG, "long_sum")?;
         let out = alloc(4 * 128 * BLOCKS as usize)?;
         let mut word = 0_f32;
         let place = (&raw mut word).cast::<c_void>();
-        // SAFETY: memory of that size, and a place for one word.
-        unsafe {
-            // A small one is executed in full.
-            ok(launch(kernel, 4, 128, &mut [out, 100]))?;
-            ok(cuMemcpyDtoH_v2(place, out, 4))?;
-            assert_eq!(word, 2.0);
-            let begun = Instant::now();
-            for _ in 0..2 {
-                ok(launch(kernel, BLOCKS, 128, &mut [out, 2000]))?;
-            }
-            ok(cuCtxSynchronize())?;
-            assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
-            assert_eq!(cuMemcpyDtoH_v2(place, out, 4), 801, "it has no results");
+        // A small one is executed in full.
+        ok(launch(kernel, 4, 128, &mut [out, 100]))?;
+        ok!(cuMemcpyDtoH_v2(place, out, 4))?;
+        assert_eq!(word, 2.0);
+        let begun = Instant::now();
+        for _ in 0..2 {
+            ok(launch(kernel, BLOCKS, 128, &mut [out, 2000]))?;
         }
+        ok!(cuCtxSynchronize())?;
+        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        assert_eq!(call!(cuMemcpyDtoH_v2(place, out, 4)), 801, "it has no results");
         Ok(())
     })?;
     let Some(lines) = lines else { return Ok(()) };
@@ -141,7 +133,7 @@ fn a_launch_too_large_for_the_host_is_sampled_in_wall_time() -> Result<(), Error
 /// The costs of sampled launches are shared by all processes of a device.
 #[test]
 fn a_process_that_reads_results_finds_no_sample_of_one_that_reads_none() -> Result<(), Error> {
-    let test = test_name!("a_process_that_reads_results_finds_no_sample_of_one_that_reads_none");
+    let test = test_name!();
     if std::env::var_os(CLIENT).is_some() {
         context()?;
         let out = alloc(4 * 128 * 64)?;
@@ -150,8 +142,7 @@ fn a_process_that_reads_results_finds_no_sample_of_one_that_reads_none() -> Resu
         let mut word = 0_f32;
         // SAMPLE_ENV is 1 in the process that reads no results.
         let is_sampled = std::env::var(SAMPLE_ENV)? == "1";
-        // SAFETY: a place for one word.
-        ok(unsafe { cuMemcpyDtoH_v2((&raw mut word).cast(), out, 4) })?;
+        ok!(cuMemcpyDtoH_v2((&raw mut word).cast(), out, 4))?;
         // A stand-in is not what the kernel computes.
         assert_eq!(word == 2.0, !is_sampled, "{word}");
         return Ok(());
@@ -165,15 +156,12 @@ fn a_process_that_reads_results_finds_no_sample_of_one_that_reads_none() -> Resu
 
 #[test]
 fn an_absent_call_is_named_once() -> Result<(), Error> {
-    let test = test_name!("an_absent_call_is_named_once");
     let find = |name: &CStr| {
         let mut found: *mut c_void = null_mut();
-        // SAFETY: a valid string and pointers.
-        let code =
-            unsafe { cuGetProcAddress_v2(name.as_ptr(), &raw mut found, 13_000, 0, null_mut()) };
+        let code = call!(cuGetProcAddress_v2(name.as_ptr(), &raw mut found, 13_000, 0, null_mut()));
         (code, found)
     };
-    let lines = error_stream_of(test, || {
+    let lines = error_stream_of(test_name!(), || {
         context()?;
         for _ in 0..3 {
             let (code, found) = find(c"cuTexObjectCreate");

@@ -1,9 +1,9 @@
 //! The compute mode at the interfaces: setting, reading, and refused contexts with
 //! CUDA_ERROR_DEVICE_UNAVAILABLE (46, cuda.h).
-#![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
 
 use std::ptr::null_mut;
 
+use crate::driver_support::call;
 use crate::nvml_support::mig::{divided, filled};
 use crate::nvml_support::{
     Error, Tenant, as_root, as_user, context, figure, no_tenant, nvml_device, ok, ready,
@@ -21,8 +21,7 @@ const EXCLUSIVE_PROCESS: u32 = 3;
 const NOT_SUPPORTED: i32 = 3;
 
 fn set(device: DeviceHandle, mode: u32) -> i32 {
-    // SAFETY: a handle that was given out, or one that is refused.
-    unsafe { nvmlDeviceSetComputeMode(device, mode) }
+    call!(nvmlDeviceSetComputeMode(device, mode))
 }
 
 fn mode(device: DeviceHandle) -> Result<u32, Error> {
@@ -32,41 +31,37 @@ fn mode(device: DeviceHandle) -> Result<u32, Error> {
 /// The codes of creating a context and of retaining the primary one; both are released.
 fn context_codes() -> Result<(i32, i32), Error> {
     let (mut made, mut held): (Handle, Handle) = (null_mut(), null_mut());
-    // SAFETY: valid pointers, and contexts that were created here.
-    unsafe {
-        ok(cuInit(0))?;
-        let created = cuCtxCreate_v2(&raw mut made, 0, 0);
-        if created == 0 {
-            ok(cuCtxDestroy_v2(made))?;
-        }
-        let retained = cuDevicePrimaryCtxRetain(&raw mut held, 0);
-        if retained == 0 {
-            ok(cuDevicePrimaryCtxRelease_v2(0))?;
-        }
-        Ok((created, retained))
+    ok!(cuInit(0))?;
+    let created = call!(cuCtxCreate_v2(&raw mut made, 0, 0));
+    if created == 0 {
+        ok!(cuCtxDestroy_v2(made))?;
     }
+    let retained = call!(cuDevicePrimaryCtxRetain(&raw mut held, 0));
+    if retained == 0 {
+        ok!(cuDevicePrimaryCtxRelease_v2(0))?;
+    }
+    Ok((created, retained))
 }
 
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_MODE` (cuda.h).
 fn attribute() -> Result<i32, Error> {
     let mut found = -1;
-    // SAFETY: a valid pointer.
-    ok(unsafe { cuDeviceGetAttribute(&raw mut found, 20, 0) })?;
+    ok!(cuDeviceGetAttribute(&raw mut found, 20, 0))?;
     Ok(found)
 }
 
 #[test]
 fn exclusive_process_refuses_other_processes_until_the_first_ends() -> Result<(), Error> {
-    const TEST: &str = test_name!("exclusive_process_refuses_other_processes_until_the_first_ends");
+    let test = test_name!();
     let tenant = || {
         let _context = context()?;
         ready()?;
         wait_for_go()
     };
-    as_root(TEST, "turing", tenant, || {
+    as_root(test, "turing", tenant, || {
         let device = nvml_device()?;
         assert_eq!((mode(device)?, context_codes()?), (0, (0, 0)));
-        let held = Tenant::start(TEST)?;
+        let held = Tenant::start(test)?;
         assert_eq!(context_codes()?, (0, 0), "the default admits every process");
         ok(set(device, EXCLUSIVE_PROCESS))?;
         assert_eq!((mode(device)?, attribute()?), (3, 3));
@@ -83,8 +78,7 @@ fn exclusive_process_refuses_other_processes_until_the_first_ends() -> Result<()
 
 #[test]
 fn root_sets_the_mode_except_under_mig() -> Result<(), Error> {
-    const TEST: &str = test_name!("root_sets_the_mode_except_under_mig");
-    as_root(TEST, "hopper", no_tenant, || {
+    as_root(test_name!(), "hopper", no_tenant, || {
         let device = nvml_device()?;
         for (number, want) in [(1, NOT_SUPPORTED), (4, 2), (u32::MAX, 2)] {
             assert_eq!(set(device, number), want, "{number}");
@@ -103,8 +97,7 @@ fn root_sets_the_mode_except_under_mig() -> Result<(), Error> {
 
 #[test]
 fn setting_the_mode_needs_permission() -> Result<(), Error> {
-    const TEST: &str = test_name!("setting_the_mode_needs_permission");
-    as_user(TEST, "turing", no_tenant, || {
+    as_user(test_name!(), "turing", no_tenant, || {
         let device = nvml_device()?;
         assert_eq!(set(device, EXCLUSIVE_PROCESS), 4, "NO_PERMISSION");
         assert_eq!(mode(device)?, 0);
@@ -114,9 +107,8 @@ fn setting_the_mode_needs_permission() -> Result<(), Error> {
 
 #[test]
 fn an_mps_server_counts_as_one_process() -> Result<(), crate::mps_support::Error> {
-    let test = test_name!("an_mps_server_counts_as_one_process");
     let machine = crate::mps_support::quiet("hopper")?;
-    crate::mps_support::scene(test, TimeMode::Virtual, &machine, |stage| {
+    crate::mps_support::scene(test_name!(), TimeMode::Virtual, &machine, |stage| {
         let put = |mode| stage.device.transact(|state, _| state.compute_mode = mode);
         put(ComputeMode::ExclusiveProcess)?;
         let mut exclusive = stage.clients(&[(&[], "open; hold; close")])?.remove(0);

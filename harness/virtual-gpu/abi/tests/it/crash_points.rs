@@ -76,14 +76,12 @@ fn die_at_all(test: &str, time: TimeMode, places: &[Place]) -> Result<(), Error>
 
 #[test]
 fn a_death_at_any_crash_point_stalls_no_process_in_virtual_time() -> Result<(), Error> {
-    let test = test_name!("a_death_at_any_crash_point_stalls_no_process_in_virtual_time");
-    die_at_all(test, Virtual, &Place::ALL)
+    die_at_all(test_name!(), Virtual, &Place::ALL)
 }
 
 #[test]
 fn a_death_at_any_crash_point_stalls_no_process_in_wall_time() -> Result<(), Error> {
-    let test = test_name!("a_death_at_any_crash_point_stalls_no_process_in_wall_time");
     // In wall time only processes that reap dead ones grant the clock.
     let places = Place::ALL.into_iter().filter(|place| *place != Place::Granted);
-    die_at_all(test, Wall, &places.collect::<Vec<_>>())
+    die_at_all(test_name!(), Wall, &places.collect::<Vec<_>>())
 }

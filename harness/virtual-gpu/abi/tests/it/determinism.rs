@@ -47,13 +47,12 @@ fn busy(count: usize) -> Result<Vec<Killed>, Error> {
 #[test]
 fn output_does_not_depend_on_the_host() -> Result<(), Error> {
     let machine = Machine::load("turing")?;
-    let test = test_name!("output_does_not_depend_on_the_host");
     let forwards: Vec<u32> = (0..TENANTS).collect();
     let backwards: Vec<u32> = (0..TENANTS).rev().collect();
     let outputs = std::cell::RefCell::new(Vec::new());
     // A new device each time, with its noise and the same seed.
     let machines = vec![machine; 4];
-    scenes(test, Virtual, &machines, |stage, index| {
+    scenes(test_name!(), Virtual, &machines, |stage, index| {
         let found = match index {
             0 => run(stage, &forwards, Duration::ZERO)?,
             1 => run(stage, &backwards, Duration::from_millis(7))?,

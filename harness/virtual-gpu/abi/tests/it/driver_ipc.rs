@@ -2,7 +2,6 @@
 //!
 //! The other process is this program with a role in its environment. Both run in wall time on one
 //! device.
-#![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
@@ -16,12 +15,12 @@ use gpubench_virtual_gpu_driver::kernel_log;
 use gpubench_virtual_gpu_driver::process::device;
 use gpubench_virtual_gpu_driver::session::TimeMode;
 
-use crate::driver_support::{Error, context, function, launch, ok};
+use crate::driver_support::{Error, call, context, function, launch, ok};
 use crate::nvml_support::{observed, process_in_role};
 
 const COPY: &str = Kernel::StreamCopy.info().ptx;
 
-const TEST: &str = test_name!("memory_of_another_process");
+const TEST: &str = concat!(module_path!(), "::memory_of_another_process");
 /// The owner's fill value.
 const WORD: u32 = 0xC0FF_EE00;
 
@@ -43,25 +42,19 @@ fn be_owner() -> Result<(), Error> {
     context()?;
     let (mut at, mut memory) = (0, IpcHandle([0; 64]));
     let (mut event, mut shared): (Handle, _) = (null_mut(), IpcHandle([0; 64]));
-    // SAFETY: valid pointers and handles.
-    unsafe {
-        ok(cuMemAlloc_v2(&raw mut at, 4096))?;
-        ok(cuMemsetD32_v2(at, WORD, 1024))?;
-        ok(cuIpcGetMemHandle(&raw mut memory, at))?;
-        // IPC without timing; with timing it is refused.
-        assert_eq!(cuEventCreate(&raw mut event, 4), 1);
-        ok(cuEventCreate(&raw mut event, 4 | 2))?;
-        ok(cuIpcGetEventHandle(&raw mut shared, event))?;
-        ok(cuEventRecord(event, null_mut()))?;
-    }
+    ok!(cuMemAlloc_v2(&raw mut at, 4096))?;
+    ok!(cuMemsetD32_v2(at, WORD, 1024))?;
+    ok!(cuIpcGetMemHandle(&raw mut memory, at))?;
+    // IPC without timing; with timing it is refused.
+    assert_eq!(call!(cuEventCreate(&raw mut event, 4)), 1);
+    ok!(cuEventCreate(&raw mut event, 4 | 2))?;
+    ok!(cuIpcGetEventHandle(&raw mut shared, event))?;
+    ok!(cuEventRecord(event, null_mut()))?;
     writeln!(std::io::stdout(), "handles {} {}", hex(&memory), hex(&shared))?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let mut back = [0_u32; 2];
-    // SAFETY: a buffer of that size, and an address allocated above.
-    unsafe {
-        ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 8))?;
-    }
+    ok!(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 8))?;
     writeln!(std::io::stdout(), "sees {:x} {:x}", back[0], back[1])?;
     std::io::stdin().read_line(&mut line)?;
     Ok(())
@@ -102,38 +95,35 @@ fn be_user() -> Result<(), Error> {
     let mut event: Handle = null_mut();
     let (mut at, mut again, mut own) = (0, 0, 0);
     let mut back = [0_u32; 1024];
-    // SAFETY: valid strings, pointers, buffers and handles.
-    unsafe {
-        ok(cuMemAlloc_v2(&raw mut own, 4096))?;
-        assert_eq!(cuIpcOpenMemHandle_v2(&raw mut at, memory, 0), 1, "the flag is required");
-        ok(cuIpcOpenMemHandle_v2(&raw mut at, memory, 1))?;
-        ok(cuIpcOpenMemHandle_v2(&raw mut again, memory, 1))?;
-        assert_eq!(at, again, "the same address in one context");
-        ok(cuIpcCloseMemHandle(again))?;
-        ok(cuIpcOpenEventHandle(&raw mut event, shared))?;
-        ok(cuEventSynchronize(event))?;
-        ok(cuStreamWaitEvent(null_mut(), event, 0))?;
-        // A kernel reads the owner's data, and the owner reads data written here.
-        let mut args = [own, at, 256_u64];
-        ok(launch(copy, 2, 128, &mut args))?;
-        ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), own, 4096))?;
-        assert_eq!(back, [WORD; 1024]);
-        ok(cuMemsetD32_v2(at + 4, 0xBEEF, 1))?;
-        assert_eq!(cuMemFree_v2(at), 1, "only the owner can free it");
-        input.write_all(b"look\n")?;
-        assert_eq!(line_with(&mut output, "sees ")?, ["c0ffee00", "beef"]);
-        // After the owner has ended, copies are refused and a kernel faults.
-        drop(input);
-        assert!(owner.wait()?.success());
-        assert_eq!(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 4096), 1);
-        assert_eq!(cuMemsetD8_v2(at, 0, 16), 1);
-        assert_eq!(cuIpcOpenMemHandle_v2(&raw mut again, memory, 1), 1, "gone");
-        assert_eq!(launch(copy, 2, 128, &mut args), 0, "the launch itself succeeds");
-        assert_eq!(cuCtxSynchronize(), 700);
-        let log = std::fs::read_to_string(kernel_log::path(device.dir()))?;
-        let of_ours = format!("): 31, pid={}, ", std::process::id());
-        assert!(log.lines().count() == 1 && log.contains(&of_ours), "{log}");
-        ok(cuIpcCloseMemHandle(at))?;
-    }
+    ok!(cuMemAlloc_v2(&raw mut own, 4096))?;
+    assert_eq!(call!(cuIpcOpenMemHandle_v2(&raw mut at, memory, 0)), 1, "the flag is required");
+    ok!(cuIpcOpenMemHandle_v2(&raw mut at, memory, 1))?;
+    ok!(cuIpcOpenMemHandle_v2(&raw mut again, memory, 1))?;
+    assert_eq!(at, again, "the same address in one context");
+    ok!(cuIpcCloseMemHandle(again))?;
+    ok!(cuIpcOpenEventHandle(&raw mut event, shared))?;
+    ok!(cuEventSynchronize(event))?;
+    ok!(cuStreamWaitEvent(null_mut(), event, 0))?;
+    // A kernel reads the owner's data, and the owner reads data written here.
+    let mut args = [own, at, 256_u64];
+    ok(launch(copy, 2, 128, &mut args))?;
+    ok!(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), own, 4096))?;
+    assert_eq!(back, [WORD; 1024]);
+    ok!(cuMemsetD32_v2(at + 4, 0xBEEF, 1))?;
+    assert_eq!(call!(cuMemFree_v2(at)), 1, "only the owner can free it");
+    input.write_all(b"look\n")?;
+    assert_eq!(line_with(&mut output, "sees ")?, ["c0ffee00", "beef"]);
+    // After the owner has ended, copies are refused and a kernel faults.
+    drop(input);
+    assert!(owner.wait()?.success());
+    assert_eq!(call!(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 4096)), 1);
+    assert_eq!(call!(cuMemsetD8_v2(at, 0, 16)), 1);
+    assert_eq!(call!(cuIpcOpenMemHandle_v2(&raw mut again, memory, 1)), 1, "gone");
+    assert_eq!(launch(copy, 2, 128, &mut args), 0, "the launch itself succeeds");
+    assert_eq!(call!(cuCtxSynchronize()), 700);
+    let log = std::fs::read_to_string(kernel_log::path(device.dir()))?;
+    let of_ours = format!("): 31, pid={}, ", std::process::id());
+    assert!(log.lines().count() == 1 && log.contains(&of_ours), "{log}");
+    ok!(cuIpcCloseMemHandle(at))?;
     Ok(())
 }

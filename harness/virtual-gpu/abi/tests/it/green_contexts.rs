@@ -9,6 +9,7 @@ use gpubench_virtual_gpu_driver::entries::SmRange;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::device;
 
+use crate::driver_support::call;
 use crate::mps_support::recreate;
 use crate::nvml_support::{Error, alloc, function, in_virtual_time, launch_on, ok, quiet};
 
@@ -40,8 +41,7 @@ fn timed(body: impl FnOnce() -> Result<(), Error>) -> Result<u64, Error> {
 
 #[test]
 fn green_contexts_run_concurrently_on_their_sms() -> Result<(), Error> {
-    let test = test_name!("green_contexts_run_concurrently_on_their_sms");
-    with_streams(test, concurrent)
+    with_streams(test_name!(), concurrent)
 }
 
 fn concurrent(_: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
@@ -72,8 +72,7 @@ fn concurrent(_: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
 
 #[test]
 fn a_fault_ends_all_contexts_of_the_process() -> Result<(), Error> {
-    let test = test_name!("a_fault_ends_all_contexts_of_the_process");
-    with_streams(test, fault)
+    with_streams(test_name!(), fault)
 }
 
 fn fault(greens: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
@@ -81,19 +80,16 @@ fn fault(greens: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
     let factor = u64::from(1.0f32.to_bits());
     let args = &mut [0xdead_0000, 1, factor, factor];
     ok(launch_on(chain, (1, 256, 0), streams[0], args))?;
-    // SAFETY: valid handles.
-    unsafe {
-        assert_eq!(cuStreamSynchronize(streams[0]), 700);
-        assert_eq!(cuStreamSynchronize(streams[1]), 700);
-        ok(cuGreenCtxDestroy(greens[0]))?;
-        assert_eq!(cuGreenCtxDestroy(greens[0]), 400, "it is destroyed");
-    }
+    assert_eq!(call!(cuStreamSynchronize(streams[0])), 700);
+    assert_eq!(call!(cuStreamSynchronize(streams[1])), 700);
+    ok!(cuGreenCtxDestroy(greens[0]))?;
+    assert_eq!(call!(cuGreenCtxDestroy(greens[0])), 400, "it is destroyed");
     Ok(())
 }
 
 #[test]
 fn blocks_run_on_the_sms_of_their_context() -> Result<(), Error> {
-    with_streams(test_name!("blocks_run_on_the_sms_of_their_context"), placed)
+    with_streams(test_name!(), placed)
 }
 
 /// No program may rely on a second split for the partitions of the first.

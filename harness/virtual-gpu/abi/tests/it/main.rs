@@ -2,14 +2,18 @@
 //! other programs of this folder open the device of their own process, of which there is one.
 #![allow(clippy::disallowed_methods, reason = "tests start processes and read the clock")]
 
-/// The full name of a test of the module, for processes that run it in another role.
+/// The full name of the test that this stands in, for processes that run it in another role.
 macro_rules! test_name {
-    ($name:ident) => {
-        concat!(module_path!(), "::", stringify!($name))
-    };
-    ($name:literal) => {
-        concat!(module_path!(), "::", $name)
-    };
+    () => {{
+        fn here() {}
+        $crate::name_around(here)
+    }};
+}
+
+/// The name of the test around a function.
+fn name_around<F>(_: F) -> &'static str {
+    let name = std::any::type_name::<F>().trim_end_matches("::here");
+    name.trim_end_matches("::{{closure}}")
 }
 
 /// The text of a file of the harness's tests.

@@ -7,8 +7,7 @@ use crate::mps_support::{Error, Stage, quiet, scene, scenes};
 
 #[test]
 fn a_client_is_listed_until_the_daemon_quits() -> Result<(), Error> {
-    let test = test_name!("a_client_is_listed_until_the_daemon_quits");
-    scene(test, Virtual, &quiet("hopper")?, |stage| {
+    scene(test_name!(), Virtual, &quiet("hopper")?, |stage| {
         let daemon = stage.daemon("", &[])?;
         assert_eq!(daemon.command("get_server_list")?, "", "no client, no server");
         let script = "open; spin 1; hold; sync; close";
@@ -43,9 +42,8 @@ fn a_client_is_listed_until_the_daemon_quits() -> Result<(), Error> {
 
 #[test]
 fn a_daemon_lists_its_device_and_clients() -> Result<(), Error> {
-    let test = test_name!("a_daemon_lists_its_device_and_clients");
     let machine = quiet("hopper")?;
-    scene(test, Virtual, &machine, |stage| {
+    scene(test_name!(), Virtual, &machine, |stage| {
         let daemon = stage.daemon("", &[])?;
         let mut clients = stage.clients(&[(&[], "open; hold; close")])?;
         assert_eq!(clients[0].until_hold()?, ["0"]);
@@ -108,8 +106,7 @@ fn nothing_is_left(stage: &Stage) -> Result<(), Error> {
 
 #[test]
 fn a_folder_has_one_daemon_and_can_be_reused_after_its_death() -> Result<(), Error> {
-    let test = test_name!("a_folder_has_one_daemon_and_can_be_reused_after_its_death");
-    scene(test, Virtual, &quiet("hopper")?, |stage| {
+    scene(test_name!(), Virtual, &quiet("hopper")?, |stage| {
         let mut first = stage.daemon("", &[])?;
         assert!(stage.daemon("", &[]).is_err(), "a second daemon");
         assert_eq!(first.command("get_server_list")?, "", "the first one continues");
@@ -124,8 +121,7 @@ fn a_folder_has_one_daemon_and_can_be_reused_after_its_death() -> Result<(), Err
 
 #[test]
 fn invalid_commands_and_settings_are_answered() -> Result<(), Error> {
-    let test = test_name!("invalid_commands_and_settings_are_answered");
-    scene(test, Virtual, &quiet("hopper")?, |stage| {
+    scene(test_name!(), Virtual, &quiet("hopper")?, |stage| {
         let env = [
             ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "80"),
             ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=6G"),
@@ -183,8 +179,7 @@ fn invalid_commands_and_settings_are_answered() -> Result<(), Error> {
 #[test]
 fn static_partitions_are_exclusive_and_contain_sm_faults() -> Result<(), Error> {
     let machine = quiet("hopper")?;
-    let test = test_name!("static_partitions_are_exclusive_and_contain_sm_faults");
-    scene(test, Virtual, &machine, |stage| {
+    scene(test_name!(), Virtual, &machine, |stage| {
         let daemon = stage.daemon("-S", &[])?;
         let gpu = machine.uuid();
         let add = |chunks: u32| daemon.command(&format!("sm_partition add {gpu} {chunks}"));
@@ -245,8 +240,7 @@ fn daemon_and_partitions_depend_on_the_driver() -> Result<(), Error> {
     let (mut none, mut plain) = (quiet("hopper")?, quiet("hopper")?);
     none.mps = None;
     plain.mps.as_mut().ok_or("no MPS")?.chunk_sms = 0;
-    let test = test_name!("daemon_and_partitions_depend_on_the_driver");
-    scenes(test, Virtual, &[none, plain], |stage, index| {
+    scenes(test_name!(), Virtual, &[none, plain], |stage, index| {
         assert!(stage.daemon("-S", &[]).is_err());
         assert_eq!(stage.daemon("", &[]).is_ok(), index == 1);
         Ok(())

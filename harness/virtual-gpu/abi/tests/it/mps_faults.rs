@@ -17,8 +17,7 @@ fn a_fault_reaches_every_client_and_service_recovers_after_they_left() -> Result
     let documented = quiet("hopper")?;
     let mut contained = documented.clone();
     contained.defects.mps_contains_faults = true;
-    let test = test_name!("a_fault_reaches_every_client_and_service_recovers_after_they_left");
-    scenes(test, Virtual, &[documented, contained], |stage, index| {
+    scenes(test_name!(), Virtual, &[documented, contained], |stage, index| {
         let _daemon = stage.daemon("", &[])?;
         let output = stage.play(&[
             "open; at 1000; store; sync; at 2000; close",
@@ -50,8 +49,7 @@ fn a_fault_reaches_every_client_and_service_recovers_after_they_left() -> Result
 
 #[test]
 fn a_server_reports_its_state() -> Result<(), Error> {
-    let test = test_name!("a_server_reports_its_state");
-    scene(test, Virtual, &quiet("hopper")?, |stage| {
+    scene(test_name!(), Virtual, &quiet("hopper")?, |stage| {
         let daemon = stage.daemon("", &[])?;
         let mut clients = stage.clients(&[(&[], "open; trap; hold; close; hold")])?;
         assert_eq!(clients[0].until_hold()?, ["0", "719"]);
@@ -88,8 +86,7 @@ fn two_held(stage: &Stage, then: &str) -> Result<(Client, Client), Error> {
 
 #[test]
 fn a_terminated_client_gets_a_sticky_error() -> Result<(), Error> {
-    let test = test_name!("a_terminated_client_gets_a_sticky_error");
-    scene(test, Virtual, &quiet("hopper")?, |stage| {
+    scene(test_name!(), Virtual, &quiet("hopper")?, |stage| {
         let daemon = stage.daemon("", &[])?;
         let (mut first, mut second) = two_held(stage, "sync; alloc 2; spin 1; close")?;
         let server = daemon.server()?;
@@ -108,8 +105,7 @@ fn a_terminated_client_gets_a_sticky_error() -> Result<(), Error> {
 
 #[test]
 fn a_killed_server_ends_its_clients_and_is_replaced() -> Result<(), Error> {
-    let test = test_name!("a_killed_server_ends_its_clients_and_is_replaced");
-    scene(test, Virtual, &quiet("hopper")?, |stage| {
+    scene(test_name!(), Virtual, &quiet("hopper")?, |stage| {
         let daemon = stage.daemon("", &[])?;
         let (mut first, second) = two_held(stage, "sync; spin 1; close; open")?;
         let server = daemon.server()?;
@@ -136,8 +132,7 @@ fn a_killed_server_ends_its_clients_and_is_replaced() -> Result<(), Error> {
 
 #[test]
 fn a_killed_daemon_ends_its_server_and_new_clients_are_time_sliced() -> Result<(), Error> {
-    let test = test_name!("a_killed_daemon_ends_its_server_and_new_clients_are_time_sliced");
-    scene(test, Virtual, &quiet("hopper")?, |stage| {
+    scene(test_name!(), Virtual, &quiet("hopper")?, |stage| {
         let mut daemon = stage.daemon("", &[])?;
         let (mut first, mut second) = two_held(stage, "sync; close")?;
         daemon.child.0.kill()?;
@@ -166,8 +161,7 @@ fn the_death_of_a_busy_client_ends_the_others_unless_planted() -> Result<(), Err
     let usual = quiet("hopper")?;
     let mut contained = usual.clone();
     contained.defects.mps_contains_faults = true;
-    let test = test_name!("the_death_of_a_busy_client_ends_the_others_unless_planted");
-    scenes(test, Virtual, &[usual, contained], |stage, index| {
+    scenes(test_name!(), Virtual, &[usual, contained], |stage, index| {
         let daemon = stage.daemon("", &[])?;
         let mut clients = stage.clients(&[
             (&[], "open; at 700; sync; spin 1; close"),
@@ -191,8 +185,7 @@ fn the_death_of_a_busy_client_ends_the_others_unless_planted() -> Result<(), Err
 
 #[test]
 fn quit_waits_for_clients_up_to_its_timeout() -> Result<(), Error> {
-    let test = test_name!("quit_waits_for_clients_up_to_its_timeout");
-    scene(test, Virtual, &quiet("hopper")?, |stage| {
+    scene(test_name!(), Virtual, &quiet("hopper")?, |stage| {
         let daemon = stage.daemon("", &[])?;
         let (mut first, second) = two_held(stage, "sync; close")?;
         let pipe = stage.pipe();

@@ -7,8 +7,7 @@ use crate::mps_support::{Error, near, number, quiet, scene, scenes};
 
 #[test]
 fn memory_under_mps_is_that_of_an_h100() -> Result<(), Error> {
-    let test = test_name!("memory_under_mps_is_that_of_an_h100");
-    scene(test, Virtual, &quiet("h100-80")?, |stage| {
+    scene(test_name!(), Virtual, &quiet("h100-80")?, |stage| {
         let daemon = stage.daemon("", &[])?;
         daemon.command("set_default_device_pinned_mem_limit 0 4G")?;
         let mut clients = stage.clients(&[(&[], "open; total; free; hold; close")])?;
@@ -33,9 +32,8 @@ fn memory_under_mps_is_that_of_an_h100() -> Result<(), Error> {
 
 #[test]
 fn small_kernels_of_clients_overlap() -> Result<(), Error> {
-    let test = test_name!("small_kernels_of_clients_overlap");
     let machine = quiet("hopper")?;
-    scenes(test, Virtual, &[machine.clone(), machine], |stage, index| {
+    scenes(test_name!(), Virtual, &[machine.clone(), machine], |stage, index| {
         let _daemon = match index {
             0 => Some(stage.daemon("", &[])?),
             _ => None,
@@ -58,8 +56,7 @@ fn small_kernels_of_clients_overlap() -> Result<(), Error> {
 fn a_server_refuses_clients_beyond_its_limit() -> Result<(), Error> {
     let mut machine = quiet("hopper")?;
     machine.mps.as_mut().ok_or("no MPS")?.clients = 2;
-    let test = test_name!("a_server_refuses_clients_beyond_its_limit");
-    scene(test, Virtual, &machine, |stage| {
+    scene(test_name!(), Virtual, &machine, |stage| {
         let _daemon = stage.daemon("", &[])?;
         let output = stage.play(&[
             "open; at 1000; close",

@@ -8,8 +8,7 @@ use crate::mps_support::{Error, quiet, scene, scenes};
 
 #[test]
 fn namespaces_of_named_servers_have_their_own_limits() -> Result<(), Error> {
-    let test = test_name!("namespaces_of_named_servers_have_their_own_limits");
-    scene(test, Virtual, &quiet("hopper")?, |stage| {
+    scene(test_name!(), Virtual, &quiet("hopper")?, |stage| {
         let daemon = stage.daemon("-p 3", &[])?;
         let refused = |line: &str| -> Result<(), Error> {
             let reply = daemon.command(line)?;
@@ -75,8 +74,7 @@ fn processes_of_a_control_group_share_its_limit() -> Result<(), Error> {
     let plain = quiet("hopper")?;
     let mut loose = plain.clone();
     loose.defects.mps_memory_overshoot = 0.25;
-    let test = test_name!("processes_of_a_control_group_share_its_limit");
-    scenes(test, Virtual, &[plain, loose], |stage, index| {
+    scenes(test_name!(), Virtual, &[plain, loose], |stage, index| {
         let group = stage.device.dir().join("cgroup").join("mine");
         std::fs::create_dir(&group)?;
         let args = ["memory-limits", "--hard-limit", "4096", "-n"].map(Into::into);

@@ -2,6 +2,7 @@
 //! runs.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
+use crate::driver_support::call;
 use crate::nvml_support::{Error, figure, machine, no_tenant, nvml_device, observed_on, ok};
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::types::ConfComputeSystemState;
@@ -26,8 +27,7 @@ struct Report {
 fn report() -> Result<Report, Error> {
     let device = nvml_device()?;
     let mut state = ConfComputeSystemState::default();
-    // SAFETY: a valid pointer.
-    let code = unsafe { nvmlSystemGetConfComputeState(&raw mut state) };
+    let code = call!(nvmlSystemGetConfComputeState(&raw mut state));
     let mut sm_clocks_mhz = [0; 4];
     let getters = [
         nvmlDeviceGetClockInfo,
@@ -59,8 +59,7 @@ fn circumstances_are_reported() -> Result<(), Error> {
         confidential: Ok((2, 1)),
         sm_clocks_mhz: [SET_MHZ, SET_MHZ, MAX_MHZ, MAX_MHZ],
     };
-    let (test, session) =
-        (test_name!("circumstances_are_reported"), Session::new(TimeMode::Wall, 1));
+    let (test, session) = (test_name!(), Session::new(TimeMode::Wall, 1));
     observed_on(test, &session, &machine, no_tenant, || {
         assert_eq!(report()?, want);
         Ok(())

@@ -9,14 +9,15 @@ use gpubench_kernels::Kernel;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
-use gpubench_virtual_gpu_abi::nvml::types::{EventData, NO_INSTANCES};
+use gpubench_virtual_gpu_abi::nvml::types::NO_INSTANCES;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_driver::session::TimeMode;
 
+use crate::driver_support::call;
 use crate::nvml_support::{
-    Error, Tenant, context, function, launch, no_tenant, nvml_device, observed, ok, ready,
-    wait_for_go,
+    Error, Tenant, context, events_of, function, launch, next_event, no_tenant, nvml_device,
+    observed, ok, ready, wait_for_go,
 };
 
 const STORE: &str = Kernel::FaultIllegalStore.info().ptx;
@@ -31,43 +32,14 @@ fn fault(text: &str, name: &str, args: &mut [u64]) -> Result<i32, Error> {
     let context = context()?;
     let kernel = function(text, name)?;
     launch(kernel, 1, 1, args)?;
-    // SAFETY: plain call, and the context created above.
-    unsafe {
-        let code = cuCtxSynchronize();
-        cuCtxDestroy_v2(context);
-        Ok(code)
-    }
-}
-
-fn set_for(device: DeviceHandle, types: u64) -> Result<Handle, Error> {
-    let mut set: Handle = null_mut();
-    // SAFETY: a valid pointer and handle.
-    unsafe {
-        ok(nvmlEventSetCreate(&raw mut set))?;
-        ok(nvmlDeviceRegisterEvents(device, types, set))?;
-    }
-    Ok(set)
-}
-
-/// The set's next event, or the code.
-fn wait(set: Handle, timeout_ms: u32) -> Result<EventData, i32> {
-    let mut data = EventData {
-        device: null_mut(),
-        event_type: 0,
-        event_data: 0,
-        gpu_instance_id: 0,
-        compute_instance_id: 0,
-    };
-    // SAFETY: a valid pointer.
-    match unsafe { nvmlEventSetWait_v2(set, &raw mut data, timeout_ms) } {
-        0 => Ok(data),
-        code => Err(code),
-    }
+    let code = call!(cuCtxSynchronize());
+    call!(cuCtxDestroy_v2(context));
+    Ok(code)
 }
 
 #[test]
 fn xids_reach_every_set_registered_before() -> Result<(), Error> {
-    const TEST: &str = test_name!("xids_reach_every_set_registered_before");
+    let test = test_name!();
     let tenant = || {
         assert_eq!(fault(STORE, "fault_illegal_store", &mut [16, 1])?, 700);
         ready()?;
@@ -75,28 +47,27 @@ fn xids_reach_every_set_registered_before() -> Result<(), Error> {
         assert_eq!(fault(TRAP, "fault_trap", &mut [1, 16])?, 719);
         Ok(())
     };
-    observed(TEST, TimeMode::Wall, tenant, || {
+    observed(test, TimeMode::Wall, tenant, || {
         let device = nvml_device()?;
-        let early = set_for(device, XID)?;
-        let deaf = set_for(device, 0)?;
-        let tenant = Tenant::start(TEST)?;
-        let late = set_for(device, XID)?;
-        let first = wait(early, 5_000).map_err(|code| format!("code {code}"))?;
+        let early = events_of(device, XID)?;
+        let deaf = events_of(device, 0)?;
+        let tenant = Tenant::start(test)?;
+        let late = events_of(device, XID)?;
+        let first = next_event(early, 5_000).map_err(|code| format!("code {code}"))?;
         assert_eq!((first.event_type, first.event_data), (XID, 31));
         assert_eq!((first.device, first.gpu_instance_id), (device, NO_INSTANCES.0));
         let began = Instant::now();
-        assert_eq!(wait(early, 60).err(), Some(TIMEOUT), "each event comes once");
+        assert_eq!(next_event(early, 60).err(), Some(TIMEOUT), "each event comes once");
         assert!(began.elapsed() >= Duration::from_millis(60));
-        assert_eq!(wait(late, 0).err(), Some(TIMEOUT), "events before registration are lost");
-        assert_eq!(wait(deaf, 0).err(), Some(TIMEOUT), "nothing was registered");
+        assert_eq!(next_event(late, 0).err(), Some(TIMEOUT), "events before registration are lost");
+        assert_eq!(next_event(deaf, 0).err(), Some(TIMEOUT), "nothing was registered");
         tenant.finish()?;
         // A second registration must keep pending events.
-        // SAFETY: valid handles.
-        ok(unsafe { nvmlDeviceRegisterEvents(device, XID, late) })?;
+        ok!(nvmlDeviceRegisterEvents(device, XID, late))?;
         for set in [early, late] {
-            let second = wait(set, 5_000).map_err(|code| format!("code {code}"))?;
+            let second = next_event(set, 5_000).map_err(|code| format!("code {code}"))?;
             assert_eq!(second.event_data, 13);
-            assert_eq!(wait(set, 0).err(), Some(TIMEOUT));
+            assert_eq!(next_event(set, 0).err(), Some(TIMEOUT));
         }
         wrong_sets_and_types_are_refused(device, early)
     })
@@ -114,15 +85,14 @@ fn wrong_sets_and_types_are_refused(device: DeviceHandle, set: Handle) -> Result
         assert_eq!(nvmlEventSetWait_v2(set, null_mut(), 0), INVALID_ARGUMENT);
         ok(nvmlEventSetFree(set))?;
         assert_eq!(nvmlEventSetFree(set), INVALID_ARGUMENT);
-        assert_eq!(wait(set, 0).err(), Some(INVALID_ARGUMENT));
+        assert_eq!(next_event(set, 0).err(), Some(INVALID_ARGUMENT));
     }
     Ok(())
 }
 
 #[test]
 fn a_waiter_in_virtual_time_gets_the_xid_at_its_instant() -> Result<(), Error> {
-    const TEST: &str = test_name!("a_waiter_in_virtual_time_gets_the_xid_at_its_instant");
-    observed(TEST, TimeMode::Virtual, no_tenant, || {
+    observed(test_name!(), TimeMode::Virtual, no_tenant, || {
         let device = process::device().map_err(|code| format!("{code:?}"))?;
         device.expect(0)?;
         device.expect(1)?;
@@ -137,14 +107,13 @@ fn a_waiter_in_virtual_time_gets_the_xid_at_its_instant() -> Result<(), Error> {
         });
         device.join(0)?;
         let handle = nvml_device()?;
-        let set = set_for(handle, XID)?;
+        let set = events_of(handle, XID)?;
         let began = device.now_ns();
-        let nothing = wait(set, 100);
+        let nothing = next_event(set, 100);
         let waited_ns = device.now_ns() - began;
-        let event = wait(set, 60_000).map_err(|code| format!("code {code}"))?;
+        let event = next_event(set, 60_000).map_err(|code| format!("code {code}"))?;
         let (seen_ns, mut kib) = (device.now_ns(), 1);
-        // SAFETY: a valid pointer.
-        ok(unsafe { nvmlDeviceGetPcieThroughput(handle, 0, &raw mut kib) })?;
+        ok!(nvmlDeviceGetPcieThroughput(handle, 0, &raw mut kib))?;
         let window_ns = device.now_ns() - seen_ns;
         device.leave()?;
         let raised_ns = thread.join().map_err(|_| "the tenant panicked")??;

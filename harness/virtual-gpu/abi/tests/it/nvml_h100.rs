@@ -4,6 +4,7 @@
 
 use std::ffi::c_uint;
 
+use crate::driver_support::call;
 use crate::nvml_support::mig::out;
 use crate::nvml_support::{Error, as_root, figure, no_tenant, nvml_device, ok};
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
@@ -16,8 +17,7 @@ type Clock = unsafe extern "C" fn(DeviceHandle, c_uint, *mut c_uint) -> i32;
 
 #[test]
 fn h100_80_matches_the_recorded_device() -> Result<(), Error> {
-    let test = test_name!("h100_80_matches_the_recorded_device");
-    as_root(test, "h100-80", no_tenant, || {
+    as_root(test_name!(), "h100-80", no_tenant, || {
         let device = nvml_device()?;
         memory(device)?;
         clocks(device);
@@ -40,8 +40,7 @@ fn h100_80_matches_the_recorded_device() -> Result<(), Error> {
 
 fn memory(device: DeviceHandle) -> Result<(), Error> {
     let request = MemoryV2 { version: version_of::<MemoryV2>(2), ..MemoryV2::default() };
-    // SAFETY: a valid structure.
-    let recorded = out(request, |to| unsafe { nvmlDeviceGetMemoryInfo_v2(device, to) });
+    let recorded = out(request, |to| call!(nvmlDeviceGetMemoryInfo_v2(device, to)));
     let recorded = recorded.map_err(|code| format!("code {code}"))?;
     assert_eq!((recorded.total, recorded.reserved), (85_520_809_984, 503_316_480));
     assert_eq!((recorded.used, recorded.free), (0, 85_017_493_504));
@@ -91,8 +90,7 @@ fn fields(device: DeviceHandle) -> Result<(), Error> {
         (289, Err(2)),
     ] {
         let mut field = FieldValue { field_id: number, ..FieldValue::default() };
-        // SAFETY: one element.
-        ok(unsafe { nvmlDeviceGetFieldValues(device, 1, &raw mut field) })?;
+        ok!(nvmlDeviceGetFieldValues(device, 1, &raw mut field))?;
         let found = match field.result {
             0 => Ok(field.value_type),
             code => Err(code),

@@ -4,6 +4,7 @@
 use std::ffi::CString;
 use std::ptr::null_mut;
 
+use crate::driver_support::call;
 use crate::nvml_support::{
     Error, NUMBERS, figure, machine, no_tenant, nvml_device, observed, ok, text,
 };
@@ -17,8 +18,7 @@ const NOT_FOUND: i32 = 6;
 
 #[test]
 fn identity_is_the_machine_files() -> Result<(), Error> {
-    let test = test_name!("identity_is_the_machine_files");
-    observed(test, TimeMode::Wall, no_tenant, || {
+    observed(test_name!(), TimeMode::Wall, no_tenant, || {
         let device = nvml_device()?;
         for (index, (getter, expected)) in NUMBERS.iter().enumerate() {
             assert_eq!(figure(*getter, device)?, *expected, "number {index} of the list");
@@ -40,17 +40,14 @@ fn identity_is_the_machine_files() -> Result<(), Error> {
 fn names_are_the_machine_files(device: DeviceHandle) -> Result<(), Error> {
     let machine = machine()?;
     let program = std::env::args().next().ok_or("no name of this program")?;
-    // SAFETY: buffers of the given length.
-    unsafe {
-        for (found, expected) in [
-            (text(96, |p, n| nvmlDeviceGetName(device, p, n))?, machine.gpu.product.as_str()),
-            (text(96, |p, n| nvmlDeviceGetUUID(device, p, n))?, &machine.uuid()),
-            (text(80, |p, n| nvmlSystemGetDriverVersion(p, n))?, "580.00.virtual"),
-            (text(32, |p, n| nvmlDeviceGetVbiosVersion(device, p, n))?, "00.00.virtual"),
-            (text(9, |p, n| nvmlSystemGetProcessName(std::process::id(), p, n))?, &program[..8]),
-        ] {
-            assert_eq!(found, expected);
-        }
+    for (found, expected) in [
+        (text(96, |p, n| call!(nvmlDeviceGetName(device, p, n)))?, machine.gpu.product.as_str()),
+        (text(96, |p, n| call!(nvmlDeviceGetUUID(device, p, n)))?, &machine.uuid()),
+        (text(80, |p, n| call!(nvmlSystemGetDriverVersion(p, n)))?, "580.00.virtual"),
+        (text(32, |p, n| call!(nvmlDeviceGetVbiosVersion(device, p, n)))?, "00.00.virtual"),
+        (text(9, |p, n| call!(nvmlSystemGetProcessName(std::process::id(), p, n)))?, &program[..8]),
+    ] {
+        assert_eq!(found, expected);
     }
     Ok(())
 }
@@ -74,15 +71,13 @@ fn clocks_are_the_machine_files(device: DeviceHandle) -> Result<(), Error> {
 
 #[test]
 fn a_device_is_found_by_every_identifier() -> Result<(), Error> {
-    let test = test_name!("a_device_is_found_by_every_identifier");
-    observed(test, TimeMode::Wall, no_tenant, || {
+    observed(test_name!(), TimeMode::Wall, no_tenant, || {
         let device = nvml_device()?;
         let uuid = machine()?.uuid();
         let wrong = uuid.replace(&uuid[4..8], "0000");
         let by_uuid = |uuid: &str| {
             let (uuid, mut found) = (CString::new(uuid)?, null_mut());
-            // SAFETY: a valid text and pointer.
-            let code = unsafe { nvmlDeviceGetHandleByUUID(uuid.as_ptr(), &raw mut found) };
+            let code = call!(nvmlDeviceGetHandleByUUID(uuid.as_ptr(), &raw mut found));
             Ok::<_, Error>((code, found == device))
         };
         assert_eq!(by_uuid(&uuid)?, (0, true));
@@ -90,8 +85,7 @@ fn a_device_is_found_by_every_identifier() -> Result<(), Error> {
         assert_eq!(by_uuid("Tesla")?, (INVALID_ARGUMENT, false));
         let by_bus = |id: &str| {
             let (id, mut found) = (CString::new(id)?, null_mut());
-            // SAFETY: a valid text and pointer.
-            let code = unsafe { nvmlDeviceGetHandleByPciBusId_v2(id.as_ptr(), &raw mut found) };
+            let code = call!(nvmlDeviceGetHandleByPciBusId_v2(id.as_ptr(), &raw mut found));
             Ok::<_, Error>((code, found == device))
         };
         for id in ["00000000:01:00.0", "0000:01:00.0", "0:1:0", "01:00.0"] {
@@ -106,8 +100,7 @@ fn a_device_is_found_by_every_identifier() -> Result<(), Error> {
 fn pci_info_is_complete(device: DeviceHandle) -> Result<(), Error> {
     // SAFETY: plain data for which all zero bits are valid.
     let mut info: PciInfo = unsafe { std::mem::zeroed() };
-    // SAFETY: a valid pointer.
-    ok(unsafe { nvmlDeviceGetPciInfo_v3(device, &raw mut info) })?;
+    ok!(nvmlDeviceGetPciInfo_v3(device, &raw mut info))?;
     let text = |field: &[i8]| {
         let bytes = field.iter().take_while(|c| **c != 0);
         bytes.map(|c| char::from(c.cast_unsigned())).collect::<String>()

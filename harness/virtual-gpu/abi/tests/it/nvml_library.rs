@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::ptr::{dangling_mut, null, null_mut};
 
+use crate::driver_support::call;
 use crate::nvml_support::{Error, NUMBERS, no_tenant, nvml_device, observed, ok};
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
@@ -19,31 +20,24 @@ const ARGUMENT_VERSION_MISMATCH: i32 = 25;
 
 #[test]
 fn calls_need_initialisation() -> Result<(), Error> {
-    let test = test_name!("calls_need_initialisation");
-    observed(test, TimeMode::Wall, no_tenant, || {
+    observed(test_name!(), TimeMode::Wall, no_tenant, || {
         let mut number = 0u32;
         let mut handle: DeviceHandle = null_mut();
         let mut refused = |expected: i32| {
-            // SAFETY: valid pointers.
-            unsafe {
-                assert_eq!(nvmlDeviceGetCount_v2(&raw mut number), expected);
-                assert_eq!(nvmlDeviceGetHandleByIndex_v2(0, &raw mut handle), expected);
-                assert_eq!(nvmlSystemGetCudaDriverVersion((&raw mut number).cast()), expected);
-            }
+            assert_eq!(call!(nvmlDeviceGetCount_v2(&raw mut number)), expected);
+            assert_eq!(call!(nvmlDeviceGetHandleByIndex_v2(0, &raw mut handle)), expected);
+            assert_eq!(call!(nvmlSystemGetCudaDriverVersion((&raw mut number).cast())), expected);
         };
         refused(UNINITIALIZED);
-        // SAFETY: plain calls.
-        unsafe {
-            assert_eq!(nvmlShutdown(), UNINITIALIZED);
-            ok(nvmlInit())?;
-            ok(nvmlInitWithFlags(1))?;
-            assert_eq!(nvmlInitWithFlags(8), INVALID_ARGUMENT);
-            refused(0);
-            ok(nvmlShutdown())?;
-            refused(0);
-            ok(nvmlShutdown())?;
-            assert_eq!(nvmlShutdown(), UNINITIALIZED);
-        }
+        assert_eq!(call!(nvmlShutdown()), UNINITIALIZED);
+        ok!(nvmlInit())?;
+        ok!(nvmlInitWithFlags(1))?;
+        assert_eq!(call!(nvmlInitWithFlags(8)), INVALID_ARGUMENT);
+        refused(0);
+        ok!(nvmlShutdown())?;
+        refused(0);
+        ok!(nvmlShutdown())?;
+        assert_eq!(call!(nvmlShutdown()), UNINITIALIZED);
         refused(UNINITIALIZED);
         for (getter, _) in NUMBERS {
             let mut found = 0;
@@ -62,7 +56,7 @@ fn calls_need_initialisation() -> Result<(), Error> {
 
 #[test]
 fn wrong_arguments_are_refused() -> Result<(), Error> {
-    let test = test_name!("wrong_arguments_are_refused");
+    let test = test_name!();
     observed(test, TimeMode::Wall, no_tenant, || {
         let device = nvml_device()?;
         let wild = [null_mut(), dangling_mut::<u8>().cast(), (device as usize ^ 16) as _];
@@ -102,8 +96,7 @@ fn wrong_arguments_are_refused() -> Result<(), Error> {
 
 #[test]
 fn each_field_has_its_own_result() -> Result<(), Error> {
-    let test = test_name!("each_field_has_its_own_result");
-    observed(test, TimeMode::Wall, no_tenant, || {
+    observed(test_name!(), TimeMode::Wall, no_tenant, || {
         let device = nvml_device()?;
         let expected = [
             (186, 0, (0, 1, 12_000)),
@@ -130,13 +123,10 @@ fn each_field_has_its_own_result() -> Result<(), Error> {
                 ..FieldValue::default()
             })
             .collect();
-        // SAFETY: an array of that length.
-        unsafe {
-            let array = values.as_mut_ptr();
-            ok(nvmlDeviceGetFieldValues(device, values.len() as i32, array))?;
-            assert_eq!(nvmlDeviceGetFieldValues(device, 0, array), INVALID_ARGUMENT);
-            assert_eq!(nvmlDeviceGetFieldValues(device, 1, null_mut()), INVALID_ARGUMENT);
-        }
+        let array = values.as_mut_ptr();
+        ok!(nvmlDeviceGetFieldValues(device, values.len() as i32, array))?;
+        assert_eq!(call!(nvmlDeviceGetFieldValues(device, 0, array)), INVALID_ARGUMENT);
+        assert_eq!(call!(nvmlDeviceGetFieldValues(device, 1, null_mut())), INVALID_ARGUMENT);
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
         for (value, (field, scope, expected)) in values.iter().zip(expected) {
             let found = (value.result, value.value_type, value.value);

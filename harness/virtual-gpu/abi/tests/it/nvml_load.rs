@@ -14,6 +14,7 @@ use gpubench_virtual_gpu_abi::nvml::types::{
 };
 use gpubench_virtual_gpu_driver::session::TimeMode;
 
+use crate::driver_support::call;
 use crate::nvml_support::{
     Error, Tenant, alloc, context, eventually, figure, function, launch, nvml_device, observed, ok,
     ready, text, wait_for_go,
@@ -27,29 +28,27 @@ const MIB: u64 = 1 << 20;
 
 #[test]
 fn a_tenants_memory_is_counted_and_freed() -> Result<(), Error> {
-    const TEST: &str = test_name!("a_tenants_memory_is_counted_and_freed");
+    let test = test_name!();
     let tenant = || {
         context()?;
         alloc(100 << 20)?;
         ready()?;
         wait_for_go()
     };
-    observed(TEST, TimeMode::Wall, tenant, || {
+    observed(test, TimeMode::Wall, tenant, || {
         let device = nvml_device()?;
         let memory = || figure::<Memory>(nvmlDeviceGetMemoryInfo, device);
         let before = memory()?;
         assert_eq!((before.total, before.used), (16_384 * MIB, 256 * MIB));
         let mut count = 0;
-        // SAFETY: valid pointers.
-        ok(unsafe { nvmlDeviceGetComputeRunningProcesses_v3(device, &raw mut count, null_mut()) })?;
+        ok!(nvmlDeviceGetComputeRunningProcesses_v3(device, &raw mut count, null_mut()))?;
 
-        let tenant = Tenant::start(TEST)?;
+        let tenant = Tenant::start(test)?;
         let taken = (100 + 104) * MIB;
         let after = memory()?;
         assert_eq!((after.used - before.used, before.free - after.free), (taken, taken));
         let mut second = MemoryV2 { version: version_of::<MemoryV2>(2), ..MemoryV2::default() };
-        // SAFETY: a valid pointer.
-        ok(unsafe { nvmlDeviceGetMemoryInfo_v2(device, &raw mut second) })?;
+        ok!(nvmlDeviceGetMemoryInfo_v2(device, &raw mut second))?;
         assert_eq!((second.reserved, second.used), (256 * MIB, taken));
         assert_eq!(second.reserved + second.used + second.free, second.total);
 
@@ -98,30 +97,27 @@ fn load() -> Result<(), Error> {
     let copy = function(COPY, "stream_copy")?;
     let mut args = [to, from, bytes as u64 / 16];
     launch(copy, 4, 256, &mut args)?;
-    // SAFETY: plain call.
-    ok(unsafe { cuCtxSynchronize() })?;
+    ok!(cuCtxSynchronize())?;
     ready()?;
     let end = std::thread::spawn(wait_for_go);
     while !end.is_finished() {
         for _ in 0..100 {
             launch(copy, 4, 256, &mut args)?;
         }
-        // SAFETY: plain call.
-        ok(unsafe { cuCtxSynchronize() })?;
+        ok!(cuCtxSynchronize())?;
     }
     Ok(())
 }
 
 #[test]
 fn power_energy_and_utilisation_rise_with_load() -> Result<(), Error> {
-    const TEST: &str = test_name!("power_energy_and_utilisation_rise_with_load");
-    observed(TEST, TimeMode::Wall, load, || {
+    let test = test_name!();
+    observed(test, TimeMode::Wall, load, || {
         let device = nvml_device()?;
         let reasons = || figure::<u64>(nvmlDeviceGetCurrentClocksEventReasons, device);
         let celsius = || {
             let mut found = 0;
-            // SAFETY: a valid pointer.
-            ok(unsafe { nvmlDeviceGetTemperature(device, 0, &raw mut found) })?;
+            ok!(nvmlDeviceGetTemperature(device, 0, &raw mut found))?;
             Ok::<_, Error>(found)
         };
         assert_eq!(figure::<u32>(nvmlDeviceGetPowerUsage, device)?, 12_000);
@@ -133,14 +129,13 @@ fn power_energy_and_utilisation_rise_with_load() -> Result<(), Error> {
         let mut used = |since_us: u64| {
             let mut count = samples.len() as u32;
             let array = samples.as_mut_ptr();
-            // SAFETY: an array of that length.
             let code =
-                unsafe { nvmlDeviceGetProcessUtilization(device, array, &raw mut count, since_us) };
+                call!(nvmlDeviceGetProcessUtilization(device, array, &raw mut count, since_us));
             (code, samples[..count as usize * usize::from(code == 0)].to_vec())
         };
         assert_eq!(used(0).0, NOT_FOUND, "the device was never used");
 
-        let tenant = Tenant::start(TEST)?;
+        let tenant = Tenant::start(test)?;
         // Every reading is repeated until it holds: on a loaded host the tenant can starve.
         eventually("half of a window busy, on four SMs of 24 GB/s each", || {
             let found = figure::<Utilization>(nvmlDeviceGetUtilizationRates, device)?;
@@ -206,40 +201,34 @@ fn watts_over(device: DeviceHandle, span: Duration) -> Result<(f64, f64), Error>
 
 #[test]
 fn link_traffic_is_counted_per_direction() -> Result<(), Error> {
-    const TEST: &str = test_name!("link_traffic_is_counted_per_direction");
+    let test = test_name!();
     let tenant = || {
         context()?;
         let bytes = 64usize << 20;
         let buffer = alloc(bytes)?;
         let mut pinned = null_mut();
-        // SAFETY: valid pointers.
-        ok(unsafe { cuMemHostAlloc(&raw mut pinned, bytes, 0) })?;
-        let copy = || {
-            // SAFETY: both buffers have that many bytes.
-            ok(unsafe { cuMemcpyHtoDAsync_v2(buffer, pinned, bytes, null_mut()) })
-        };
+        ok!(cuMemHostAlloc(&raw mut pinned, bytes, 0))?;
+        let copy = || ok!(cuMemcpyHtoDAsync_v2(buffer, pinned, bytes, null_mut()));
         copy()?;
         ready()?;
         let end = std::thread::spawn(wait_for_go);
         while !end.is_finished() {
             copy()?;
             copy()?;
-            // SAFETY: plain call.
-            ok(unsafe { cuCtxSynchronize() })?;
+            ok!(cuCtxSynchronize())?;
         }
         Ok(())
     };
-    observed(TEST, TimeMode::Wall, tenant, || {
+    observed(test, TimeMode::Wall, tenant, || {
         let device = nvml_device()?;
         let gb_per_s = |counter| {
             let (mut kib, began) = (0, Instant::now());
-            // SAFETY: a valid pointer.
-            ok(unsafe { nvmlDeviceGetPcieThroughput(device, counter, &raw mut kib) })?;
+            ok!(nvmlDeviceGetPcieThroughput(device, counter, &raw mut kib))?;
             assert!(began.elapsed() >= Duration::from_millis(20), "the call covers its window");
             Ok::<_, Error>(f64::from(kib) * 1024.0 / 1e9)
         };
         assert_eq!((gb_per_s(0)?, gb_per_s(1)?), (0.0, 0.0));
-        let tenant = Tenant::start(TEST)?;
+        let tenant = Tenant::start(test)?;
         // The device receives up to 12 GB/s; the tenant's own memcpy leaves gaps.
         let mut rates = Vec::new();
         eventually("traffic to the device", || {
@@ -251,8 +240,7 @@ fn link_traffic_is_counted_per_direction() -> Result<(), Error> {
         tenant.finish()?;
         let mut counted =
             [197, 198].map(|field_id| FieldValue { field_id, result: -1, ..FieldValue::default() });
-        // SAFETY: an array of two.
-        ok(unsafe { nvmlDeviceGetFieldValues(device, 2, counted.as_mut_ptr()) })?;
+        ok!(nvmlDeviceGetFieldValues(device, 2, counted.as_mut_ptr()))?;
         assert_eq!((counted[0].result, counted[0].value), (0, 0), "sent");
         let copies = counted[1].value / (64 * MIB);
         assert!(copies > 2 && counted[1].value == copies * 64 * MIB, "{counted:?}");

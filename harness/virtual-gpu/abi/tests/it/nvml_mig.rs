@@ -3,6 +3,7 @@
 
 use std::ptr::null_mut;
 
+use crate::driver_support::call;
 use crate::nvml_support::mig::{
     THREE, create, create_compute, describe_compute, divided, filled, mode, out, set_mode,
 };
@@ -51,16 +52,14 @@ fn profile_info(device: DeviceHandle, number: u32) -> Result<GpuInstanceProfileI
 
 fn resetless(device: DeviceHandle) -> Result<u64, Error> {
     let mut field = FieldValue { field_id: 184, ..FieldValue::default() };
-    // SAFETY: one element.
-    ok(unsafe { nvmlDeviceGetFieldValues(device, 1, &raw mut field) })?;
+    ok!(nvmlDeviceGetFieldValues(device, 1, &raw mut field))?;
     ok(field.result)?;
     Ok(field.value)
 }
 
 #[test]
 fn profiles_and_placements_are_listed_before_the_mode_is_on() -> Result<(), Error> {
-    let test = test_name!("profiles_and_placements_are_listed_before_the_mode_is_on");
-    on(test, "hopper", || {
+    on(test_name!(), "hopper", || {
         let device = nvml_device()?;
         assert_eq!((mode(device), resetless(device)?), (Ok((0, 0)), 1));
         assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 0);
@@ -109,8 +108,7 @@ fn named_profiles(device: DeviceHandle) -> Result<(), Error> {
 
 #[test]
 fn instances_can_be_created_and_found() -> Result<(), Error> {
-    let test = test_name!("instances_can_be_created_and_found");
-    on(test, "hopper", || {
+    on(test_name!(), "hopper", || {
         let device = divided()?;
         assert_eq!(mode(device), Ok((1, 1)));
         assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 7);
@@ -122,15 +120,12 @@ fn instances_can_be_created_and_found() -> Result<(), Error> {
         let one = create(device, ONE, None).map_err(|code| format!("{code}"))?;
         assert_eq!(create(device, FOUR, None), Err(NO_ROOM), "only at slot 0");
         found_again(device, three)?;
-        // SAFETY: valid handles.
-        unsafe {
-            ok(nvmlGpuInstanceDestroy(three))?;
-            assert_eq!(nvmlGpuInstanceDestroy(three), INVALID_ARGUMENT, "gone");
-            assert_eq!(nvmlGpuInstanceDestroy(device), INVALID_ARGUMENT);
-            let again = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
-            assert_ne!(again, three, "a new instance at the same start");
-            ok(nvmlGpuInstanceDestroy(one))?;
-        }
+        ok!(nvmlGpuInstanceDestroy(three))?;
+        assert_eq!(call!(nvmlGpuInstanceDestroy(three)), INVALID_ARGUMENT, "gone");
+        assert_eq!(call!(nvmlGpuInstanceDestroy(device)), INVALID_ARGUMENT);
+        let again = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
+        assert_ne!(again, three, "a new instance at the same start");
+        ok!(nvmlGpuInstanceDestroy(one))?;
         assert_eq!(set_mode(device, 0), Ok(0));
         assert_eq!(mode(device), Ok((0, 0)));
         assert_eq!(set_mode(device, 2), Err(INVALID_ARGUMENT));
@@ -160,8 +155,7 @@ fn found_again(device: DeviceHandle, three: InstanceHandle) -> Result<(), Error>
 
 #[test]
 fn compute_instances_divide_the_slices() -> Result<(), Error> {
-    let test = test_name!("compute_instances_divide_the_slices");
-    on(test, "hopper", || {
+    on(test_name!(), "hopper", || {
         let device = divided()?;
         let gpu = create(device, THREE, None).map_err(|code| format!("{code}"))?;
         let info = |number| {
@@ -194,25 +188,21 @@ fn compute_instances_divide_the_slices() -> Result<(), Error> {
         let places = [first, middle, last].map(|one| describe_compute(one).map(|i| i.placement));
         let place = |start| Ok(Placement { start, size: 1 });
         assert_eq!(places, [0, 1, 2].map(place));
-        // SAFETY: a valid handle.
-        unsafe {
-            assert_eq!(nvmlGpuInstanceDestroy(gpu), IN_USE);
-            ok(nvmlComputeInstanceDestroy(middle))?;
-            assert_eq!(nvmlComputeInstanceDestroy(middle), INVALID_ARGUMENT);
-            ok(nvmlComputeInstanceDestroy(last))?;
-            let mut handles: [InstanceHandle; 3] = [null_mut(); 3];
-            let (mut count, to) = (0, handles.as_mut_ptr());
-            ok(nvmlGpuInstanceGetComputeInstances(gpu, 0, to, &raw mut count))?;
-            assert_eq!((count, handles[0]), (1, first));
-        }
+        assert_eq!(call!(nvmlGpuInstanceDestroy(gpu)), IN_USE);
+        ok!(nvmlComputeInstanceDestroy(middle))?;
+        assert_eq!(call!(nvmlComputeInstanceDestroy(middle)), INVALID_ARGUMENT);
+        ok!(nvmlComputeInstanceDestroy(last))?;
+        let mut handles: [InstanceHandle; 3] = [null_mut(); 3];
+        let (mut count, to) = (0, handles.as_mut_ptr());
+        ok!(nvmlGpuInstanceGetComputeInstances(gpu, 0, to, &raw mut count))?;
+        assert_eq!((count, handles[0]), (1, first));
         Ok(())
     })
 }
 
 #[test]
 fn a_mode_that_needs_a_reset_stays_pending() -> Result<(), Error> {
-    let test = test_name!("a_mode_that_needs_a_reset_stays_pending");
-    on(test, "a100-80", || {
+    on(test_name!(), "a100-80", || {
         let device = nvml_device()?;
         assert_eq!((set_mode(device, 1), resetless(device)?), (Ok(RESET_REQUIRED), 0));
         assert_eq!(mode(device), Ok((0, 1)));
@@ -224,8 +214,7 @@ fn a_mode_that_needs_a_reset_stays_pending() -> Result<(), Error> {
 
 #[test]
 fn a_device_without_mig_reports_not_supported() -> Result<(), Error> {
-    let test = test_name!("a_device_without_mig_reports_not_supported");
-    on(test, "turing", || {
+    on(test_name!(), "turing", || {
         let device = nvml_device()?;
         assert_eq!(mode(device), Err(NOT_SUPPORTED));
         assert_eq!(set_mode(device, 1), Err(NOT_SUPPORTED));
@@ -237,8 +226,7 @@ fn a_device_without_mig_reports_not_supported() -> Result<(), Error> {
 
 #[test]
 fn without_privilege_only_the_mode_can_be_read() -> Result<(), Error> {
-    const TEST: &str = test_name!("without_privilege_only_the_mode_can_be_read");
-    as_user(TEST, "hopper", no_tenant, || {
+    as_user(test_name!(), "hopper", no_tenant, || {
         let device = nvml_device()?;
         assert_eq!(set_mode(device, 1), Err(NO_PERMISSION));
         assert_eq!(mode(device), Ok((0, 0)));
@@ -262,20 +250,16 @@ fn without_privilege_only_the_mode_can_be_read() -> Result<(), Error> {
 
 #[test]
 fn creating_an_instance_takes_time() -> Result<(), Error> {
-    const TEST: &str = test_name!("creating_an_instance_takes_time");
     let mut machine = quiet("hopper")?;
     machine.mig.as_mut().ok_or("no MIG")?.instance_ms = 250;
-    in_virtual_time(TEST, &machine, |device| {
+    in_virtual_time(test_name!(), &machine, |device| {
         let handle = divided()?;
         let began = device.now_ns();
         let made = filled(handle)?;
         let passed_ms = (device.now_ns() - began) / 1_000_000;
         assert_eq!(passed_ms, 500, "a GPU instance and a compute instance");
-        // SAFETY: valid handles.
-        unsafe {
-            ok(nvmlComputeInstanceDestroy(made.compute))?;
-            ok(nvmlGpuInstanceDestroy(made.gpu))?;
-        }
+        ok!(nvmlComputeInstanceDestroy(made.compute))?;
+        ok!(nvmlGpuInstanceDestroy(made.gpu))?;
         assert_eq!((device.now_ns() - began) / 1_000_000, 1000);
         Ok(())
     })

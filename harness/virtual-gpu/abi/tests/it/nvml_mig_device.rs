@@ -12,9 +12,9 @@ use gpubench_virtual_gpu_abi::nvml::mig::types::DeviceAttributes;
 use gpubench_virtual_gpu_abi::nvml::types::{
     Bar1Memory, EventData, Memory, ProcessInfo, ProcessUtilizationSample, Utilization,
 };
-use gpubench_virtual_gpu_driver::kernel_log;
-use gpubench_virtual_gpu_driver::process;
+use gpubench_virtual_gpu_driver::{kernel_log, process};
 
+use crate::driver_support::call;
 use crate::nvml_support::mig::{divided, filled, mode, out, set_mode};
 use crate::nvml_support::{
     Error, Tenant, alloc, as_root, context, figure, function, launch, no_tenant, ok, ready, text,
@@ -31,19 +31,16 @@ const MIB: u64 = 1 << 20;
 const HALF: u64 = (81_920 - 640) / 2 * MIB;
 
 fn uuid_of(device: DeviceHandle) -> Result<String, Error> {
-    // SAFETY: a buffer of the given length.
-    text(96, |p, n| unsafe { nvmlDeviceGetUUID(device, p, n) })
+    text(96, |p, n| call!(nvmlDeviceGetUUID(device, p, n)))
 }
 
 fn at(parent: DeviceHandle, index: u32) -> Result<DeviceHandle, i32> {
-    // SAFETY: a valid pointer.
-    out(null_mut(), |to| unsafe { nvmlDeviceGetMigDeviceHandleByIndex(parent, index, to) })
+    out(null_mut(), |to| call!(nvmlDeviceGetMigDeviceHandleByIndex(parent, index, to)))
 }
 
 #[test]
 fn a_mig_device_is_found_by_index_and_name() -> Result<(), Error> {
-    const TEST: &str = test_name!("a_mig_device_is_found_by_index_and_name");
-    as_root(TEST, "hopper", no_tenant, || {
+    as_root(test_name!(), "hopper", no_tenant, || {
         let parent = divided()?;
         let (first, second) = (filled(parent)?, filled(parent)?);
         assert_eq!(at(parent, 0), Ok(first.device));
@@ -73,12 +70,9 @@ fn a_mig_device_is_found_by_index_and_name() -> Result<(), Error> {
         }
         let old = format!("MIG-{}/2/0", uuids[2]);
         assert_eq!(by_uuid(&old)?, Ok(second.device), "the format of older drivers");
-        // SAFETY: valid handles and pointers.
-        unsafe {
-            let name = text(96, |p, n| nvmlDeviceGetName(first.device, p, n))?;
-            assert_eq!(name, "Virtual Hopper 80GB MIG 3g.40gb");
-            ok(nvmlComputeInstanceDestroy(first.compute))?;
-        }
+        let name = text(96, |p, n| call!(nvmlDeviceGetName(first.device, p, n)))?;
+        assert_eq!(name, "Virtual Hopper 80GB MIG 3g.40gb");
+        ok!(nvmlComputeInstanceDestroy(first.compute))?;
         assert_eq!(by_uuid(&uuids[0])?, Err(NOT_FOUND), "it is destroyed");
         let gone = figure::<u32>(nvmlDeviceGetIndex, first.device).err();
         assert_eq!(gone.map(|e| e.to_string()).as_deref(), Some("code 2"));
@@ -89,24 +83,23 @@ fn a_mig_device_is_found_by_index_and_name() -> Result<(), Error> {
 
 fn by_uuid(uuid: &str) -> Result<Result<DeviceHandle, i32>, Error> {
     let uuid = CString::new(uuid)?;
-    // SAFETY: a valid text and pointer.
-    Ok(out(null_mut(), |to| unsafe { nvmlDeviceGetHandleByUUID(uuid.as_ptr(), to) }))
+    Ok(out(null_mut(), |to| call!(nvmlDeviceGetHandleByUUID(uuid.as_ptr(), to))))
 }
 
 #[test]
 fn a_mig_device_has_its_own_memory_and_processes() -> Result<(), Error> {
-    const TEST: &str = test_name!("a_mig_device_has_its_own_memory_and_processes");
+    let test = test_name!();
     let tenant = || {
         context()?;
         alloc(64 << 20)?;
         ready()?;
         wait_for_go()
     };
-    as_root(TEST, "hopper", tenant, || {
+    as_root(test, "hopper", tenant, || {
         let parent = divided()?;
         let (first, second) = (filled(parent)?, filled(parent)?);
         let uuid = uuid_of(second.device)?;
-        let tenant = Tenant::start_with(TEST, &[("CUDA_VISIBLE_DEVICES", &uuid)])?;
+        let tenant = Tenant::start_with(test, &[("CUDA_VISIBLE_DEVICES", &uuid)])?;
         let taken = (64 + 512) * MIB;
         let used = |device| figure::<Memory>(nvmlDeviceGetMemoryInfo, device);
         let (mine, other) = (used(second.device)?, used(first.device)?);
@@ -119,12 +112,9 @@ fn a_mig_device_has_its_own_memory_and_processes() -> Result<(), Error> {
         assert_eq!(processes(second.device)?, [listed]);
         assert_eq!(processes(first.device)?, []);
         assert_eq!(processes(parent)?, [listed]);
-        // SAFETY: valid handles.
-        unsafe {
-            assert_eq!(nvmlComputeInstanceDestroy(second.compute), IN_USE);
-            ok(nvmlComputeInstanceDestroy(first.compute))?;
-            ok(nvmlGpuInstanceDestroy(first.gpu))?;
-        }
+        assert_eq!(call!(nvmlComputeInstanceDestroy(second.compute)), IN_USE);
+        ok!(nvmlComputeInstanceDestroy(first.compute))?;
+        ok!(nvmlGpuInstanceDestroy(first.gpu))?;
         assert_eq!(set_mode(parent, 0), Ok(IN_USE));
         assert_eq!(mode(parent), Ok((1, 0)), "the mode is pending");
         tenant.kill()?;
@@ -148,8 +138,7 @@ fn processes(device: DeviceHandle) -> Result<Vec<(u32, u64, u32, u32)>, Error> {
 
 #[test]
 fn device_wide_queries_are_not_supported() -> Result<(), Error> {
-    const TEST: &str = test_name!("device_wide_queries_are_not_supported");
-    as_root(TEST, "hopper", no_tenant, || {
+    as_root(test_name!(), "hopper", no_tenant, || {
         let parent = divided()?;
         let device = filled(parent)?.device;
         for (index, (getter, _)) in crate::nvml_support::NUMBERS.iter().enumerate() {
@@ -172,8 +161,7 @@ fn device_wide_queries_are_not_supported() -> Result<(), Error> {
             assert_eq!(code, NOT_SUPPORTED);
         }
         let attributes = |device| {
-            // SAFETY: a valid pointer.
-            out(DeviceAttributes::default(), |to| unsafe { nvmlDeviceGetAttributes_v2(device, to) })
+            out(DeviceAttributes::default(), |to| call!(nvmlDeviceGetAttributes_v2(device, to)))
         };
         assert_eq!(attributes(parent), Err(NOT_SUPPORTED));
         let found = attributes(device).map_err(|code| format!("code {code}"))?;
@@ -191,18 +179,15 @@ fn faulty() -> Result<(), Error> {
     ready()?;
     wait_for_go()?;
     launch(kernel, 1, 1, &mut [16, 1])?;
-    // SAFETY: the context created above.
-    unsafe {
-        assert_eq!(cuCtxSynchronize(), 700);
-        cuCtxDestroy_v2(context);
-    }
+    assert_eq!(call!(cuCtxSynchronize()), 700);
+    call!(cuCtxDestroy_v2(context));
     Ok(())
 }
 
 #[test]
 fn an_event_names_its_instance() -> Result<(), Error> {
-    const TEST: &str = test_name!("an_event_names_its_instance");
-    as_root(TEST, "hopper", faulty, || {
+    let test = test_name!();
+    as_root(test, "hopper", faulty, || {
         let parent = divided()?;
         filled(parent)?;
         let second = filled(parent)?;
@@ -214,7 +199,7 @@ fn an_event_names_its_instance() -> Result<(), Error> {
             let register = nvmlDeviceRegisterEvents;
             assert_eq!(register(second.device, 8, set), NOT_SUPPORTED, "only on the device");
             ok(register(parent, 8, set))?;
-            let tenant = Tenant::start_with(TEST, &[("CUDA_VISIBLE_DEVICES", &uuid)])?;
+            let tenant = Tenant::start_with(test, &[("CUDA_VISIBLE_DEVICES", &uuid)])?;
             tenant.finish()?;
             let mut event: EventData = std::mem::zeroed();
             ok(nvmlEventSetWait_v2(set, &raw mut event, 5_000))?;

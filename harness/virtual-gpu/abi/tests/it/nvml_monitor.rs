@@ -13,6 +13,7 @@ use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_model::machine::Machine;
 
+use crate::driver_support::call;
 use crate::nvml_support::gpm::metrics;
 use crate::nvml_support::mig::{divided, filled, out};
 use crate::nvml_support::{
@@ -50,8 +51,7 @@ fn load() -> Result<(), Error> {
 
 fn sample() -> Result<Handle, Error> {
     let mut sample = null_mut();
-    // SAFETY: a valid pointer.
-    ok(unsafe { nvmlGpmSampleAlloc(&raw mut sample) })?;
+    ok!(nvmlGpmSampleAlloc(&raw mut sample))?;
     Ok(sample)
 }
 
@@ -74,21 +74,17 @@ fn close(found: [f64; 3], want: [f64; 3]) {
 
 #[test]
 fn gpm_counts_kernels_and_copies() -> Result<(), Error> {
-    let test = test_name!("gpm_counts_kernels_and_copies");
-    in_virtual_time(test, &slow()?, |clock| {
+    in_virtual_time(test_name!(), &slow()?, |clock| {
         let device = nvml_device()?;
         let mut support = GpmSupport { version: 1, is_supported: 7 };
-        // SAFETY: a valid structure.
-        ok(unsafe { nvmlGpmQueryDeviceSupport(device, &raw mut support) })?;
+        ok!(nvmlGpmQueryDeviceSupport(device, &raw mut support))?;
         assert_eq!(support.is_supported, 1);
         let (first, second) = (sample()?, sample()?);
         assert_eq!(metrics([first, second], &[1]), Err(INVALID_ARGUMENT), "empty samples");
         load()?;
-        // SAFETY: valid handles, here and below.
-        ok(unsafe { nvmlGpmSampleGet(device, first) })?;
+        ok!(nvmlGpmSampleGet(device, first))?;
         clock.sleep_until(clock.now_ns() + WINDOW_NS)?;
-        // SAFETY: as above.
-        ok(unsafe { nvmlGpmSampleGet(device, second) })?;
+        ok!(nvmlGpmSampleGet(device, second))?;
         // Four of 132 SMs, each at 6.4 of the device's 335 GB/s.
         let (sms, dram) = (400.0 / 132.0, 100.0 * 4.0 * 6.4 / 335.0);
         close(percentages([first, second])?, [100.0, sms, dram]);
@@ -98,12 +94,9 @@ fn gpm_counts_kernels_and_copies() -> Result<(), Error> {
         assert_eq!(rest, [absent, (0, 0.0), (0, 0.0), wrong, wrong]);
         let backwards = metrics([second, first], &[1]).map_err(|c| format!("{c}"))?;
         assert_eq!(backwards, [wrong]);
-        // SAFETY: a valid handle, twice.
-        unsafe {
-            ok(nvmlGpmSampleFree(first))?;
-            assert_eq!(nvmlGpmSampleFree(first), INVALID_ARGUMENT);
-            ok(cuCtxSynchronize())?;
-        }
+        ok!(nvmlGpmSampleFree(first))?;
+        assert_eq!(call!(nvmlGpmSampleFree(first)), INVALID_ARGUMENT);
+        ok!(cuCtxSynchronize())?;
         copies_are_counted_as_received(clock, device, second)
     })
 }
@@ -115,17 +108,14 @@ fn copies_are_counted_as_received(
 ) -> Result<(), Error> {
     let (second, to) = (sample()?, alloc(BYTES)?);
     let host = vec![0u8; BYTES];
-    // SAFETY: valid handles, and memory of that length.
-    unsafe {
-        ok(nvmlGpmSampleGet(device, first))?;
-        let began_ns = clock.now_ns();
-        ok(cuMemcpyHtoD_v2(to, host.as_ptr().cast(), BYTES))?;
-        ok(nvmlGpmSampleGet(device, second))?;
-        let soon = metrics([first, second], &[21]).map_err(|c| format!("{c}"))?;
-        assert_eq!(soon, [(NO_DATA, 0.0)], "less than a refresh has passed");
-        clock.sleep_until(began_ns + WINDOW_NS)?;
-        ok(nvmlGpmSampleGet(device, second))?;
-    }
+    ok!(nvmlGpmSampleGet(device, first))?;
+    let began_ns = clock.now_ns();
+    ok!(cuMemcpyHtoD_v2(to, host.as_ptr().cast(), BYTES))?;
+    ok!(nvmlGpmSampleGet(device, second))?;
+    let soon = metrics([first, second], &[21]).map_err(|c| format!("{c}"))?;
+    assert_eq!(soon, [(NO_DATA, 0.0)], "less than a refresh has passed");
+    clock.sleep_until(began_ns + WINDOW_NS)?;
+    ok!(nvmlGpmSampleGet(device, second))?;
     let found = metrics([first, second], &[21, 20]).map_err(|c| format!("{c}"))?;
     assert!((found[0].1 / (4.0 / 0.12) - 1.0).abs() < 0.01, "{found:?}");
     assert_eq!(found[1], (0, 0.0));
@@ -134,7 +124,7 @@ fn copies_are_counted_as_received(
 
 #[test]
 fn gpm_counts_per_instance() -> Result<(), Error> {
-    in_virtual_time(test_name!("gpm_counts_per_instance"), &slow()?, |clock| {
+    in_virtual_time(test_name!(), &slow()?, |clock| {
         let parent = divided()?;
         let made = filled(parent)?;
         let idle = filled(parent)?;
@@ -146,12 +136,9 @@ fn gpm_counts_per_instance() -> Result<(), Error> {
         load()?;
         let ends = |end: usize| [0, 1, 2].map(|k: usize| handles[k][end]);
         for [all, mine, neighbour] in [ends(0), ends(1)] {
-            // SAFETY: valid handles.
-            unsafe {
-                ok(nvmlGpmSampleGet(parent, all))?;
-                ok(nvmlGpmSampleGet(made.device, mine))?;
-                ok(nvmlGpmSampleGet(idle.device, neighbour))?;
-            }
+            ok!(nvmlGpmSampleGet(parent, all))?;
+            ok!(nvmlGpmSampleGet(made.device, mine))?;
+            ok!(nvmlGpmSampleGet(idle.device, neighbour))?;
             clock.sleep_until(clock.now_ns() + WINDOW_NS)?;
         }
         let (sms, dram) = (400.0 / 132.0, 100.0 * 4.0 * 6.4 / 335.0);
@@ -169,8 +156,7 @@ fn the_power_cap_lowers_the_clock_and_is_reported() -> Result<(), Error> {
     let mut machine = slow()?;
     // Above idle, the load draws half of 630 W times its 7.6 % of DRAM, and more.
     machine.power.cap_w = 80.0;
-    let test = test_name!("the_power_cap_lowers_the_clock_and_is_reported");
-    in_virtual_time(test, &machine, |clock| {
+    in_virtual_time(test_name!(), &machine, |clock| {
         let device = nvml_device()?;
         let mhz = |getter: unsafe extern "C" fn(DeviceHandle, u32, *mut u32) -> i32, kind| {
             // SAFETY: a valid pointer.
@@ -189,8 +175,7 @@ fn the_power_cap_lowers_the_clock_and_is_reported() -> Result<(), Error> {
         assert_eq!(mhz(nvmlDeviceGetClockInfo, 2), Ok(2619), "the memory keeps its own");
         assert_eq!(figure::<u64>(nvmlDeviceGetCurrentClocksEventReasons, device)?, 4);
         let mut field = FieldValue { field_id: 186, ..FieldValue::default() };
-        // SAFETY: one element.
-        ok(unsafe { nvmlDeviceGetFieldValues(device, 1, &raw mut field) })?;
+        ok!(nvmlDeviceGetFieldValues(device, 1, &raw mut field))?;
         assert!((79_900..=80_000).contains(&field.value), "{} mW", field.value);
         Ok(())
     })

@@ -33,10 +33,10 @@ fn listed(
 
 #[test]
 fn mps_clients_have_their_own_list_without_the_server() -> Result<(), Error> {
-    const TEST: &str = test_name!("mps_clients_have_their_own_list_without_the_server");
-    as_root(TEST, "hopper", tenant, || {
+    let test = test_name!();
+    as_root(test, "hopper", tenant, || {
         let device = nvml_device()?;
-        let tenant = Tenant::start(TEST)?;
+        let tenant = Tenant::start(test)?;
         let all = || listed(device, nvmlDeviceGetComputeRunningProcesses_v3);
         let clients = || listed(device, nvmlDeviceGetMPSComputeRunningProcesses_v3);
         assert_eq!((all()?, clients()?), (vec![tenant.pid()], vec![]));

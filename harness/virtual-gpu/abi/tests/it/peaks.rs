@@ -23,8 +23,7 @@ fn script(machine: &Machine) -> String {
 fn every_machine_reaches_its_own_peaks() -> Result<(), Error> {
     let machines: Vec<Machine> =
         BUILT_IN.iter().map(|(name, _)| quiet(name)).collect::<Result<_, _>>()?;
-    let test = test_name!("every_machine_reaches_its_own_peaks");
-    scenes(test, Virtual, &machines, |stage, index| {
+    scenes(test_name!(), Virtual, &machines, |stage, index| {
         let machine = &machines[index];
         let output = stage.play(&[&script(machine)])?;
         let figures: Vec<f64> = output[0]

@@ -20,8 +20,7 @@ fn both(
 
 #[test]
 fn a_process_that_ends_with_work_queued_leaves_one_xid() -> Result<(), Error> {
-    let test = test_name!("a_process_that_ends_with_work_queued_leaves_one_xid");
-    both(test, |stage| {
+    both(test_name!(), |stage| {
         for end in ["die", "leave"] {
             let before = stage.kernel_log()?.len();
             let now_ms = stage.device.shared().read(|state| state.now_ns)? / 1_000_000;
@@ -45,8 +44,7 @@ fn a_process_that_ends_with_work_queued_leaves_one_xid() -> Result<(), Error> {
 
 #[test]
 fn a_stopped_process_resumes_its_kernel() -> Result<(), Error> {
-    let test = test_name!("a_stopped_process_resumes_its_kernel");
-    both(test, |stage| {
+    both(test_name!(), |stage| {
         let before = stage.kernel_log()?.len();
         let mut clients = stage.clients(&[
             (&[], "open; begin 40; hold; sync; close"),

@@ -6,7 +6,6 @@ pub mod copies;
 pub mod device;
 pub mod event;
 pub mod fills;
-pub mod function;
 pub mod graph;
 pub mod green;
 pub mod image;

@@ -6,11 +6,10 @@ use std::time::Duration;
 use super::{Device, DeviceError};
 use crate::host_process;
 use gpubench_virtual_gpu_model::noise::{self, Kind};
-use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::{
     Condition, NONE, PARTICIPANTS, Participant, ParticipantStatus,
 };
-use gpubench_virtual_gpu_model::virtual_time;
+use gpubench_virtual_gpu_model::{simulation, virtual_time};
 
 /// How far a thread may run ahead of the model.
 const AHEAD_NS: u64 = 1_000_000;

@@ -6,9 +6,8 @@ use std::time::Duration;
 use super::clock::{ME, Me, not_joined};
 use super::{Device, DeviceError};
 use crate::stall;
-use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::{Condition, Participant, ParticipantStatus};
-use gpubench_virtual_gpu_model::virtual_time;
+use gpubench_virtual_gpu_model::{simulation, virtual_time};
 
 /// How often a waiter checks whether the other processes are alive.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -9,8 +9,7 @@ use crate::graph::entries::Capture;
 use crate::handles::Handle;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::{Process, Tables, process};
-use crate::stream::LEGACY;
-use crate::stream::{NON_BLOCKING, null_stream};
+use crate::stream::{LEGACY, NON_BLOCKING, null_stream};
 
 /// `CU_STREAM_CAPTURE_MODE_GLOBAL` and `_RELAXED` (cuda.h).
 const GLOBAL: c_int = 0;

@@ -1,7 +1,6 @@
 //! Whether a kernel can be launched in a shape, and how many of its blocks are resident at once.
 
-use super::kernel::kernel_of;
-use super::shape::Shape;
+use super::request::{Shape, kernel_of};
 use crate::code::{self, Code};
 use crate::entries::ContextPlacement;
 use crate::process::{FunctionEntry, Process};

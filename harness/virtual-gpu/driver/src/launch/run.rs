@@ -1,14 +1,16 @@
-//! One launch in execution: all of its blocks, or a sample of them.
+//! One launch in execution on the host: all of its blocks, or a sample of them and of the
+//! iterations of its loops; and its cost.
 
-use super::clocking::Clocking;
-use super::faults::{classify, refuse_unwritten};
-use super::kernel::kernel_of;
-use super::ranges::Ranges;
-use super::request::Key;
-use super::sampling::{BUDGET_WARP_INSTRUCTIONS, Extent, SAMPLED_BLOCKS};
+use std::sync::OnceLock;
+
+use super::faults::{classify, print, refuse_unwritten, report_endless};
+use super::ranges::{Ranges, ranges};
+use super::request::{Key, Outcome, kernel_of};
+use super::rerun::Clocking;
+use super::residence::blocks_per_sm;
 use crate::bytes;
 use crate::code::Code;
-use crate::cost::Part;
+use crate::cost::{self, Part, Shape};
 use crate::entries::FunctionEntry;
 use crate::process::Process;
 use gpubench_virtual_gpu_model::machine::Machine;
@@ -26,7 +28,7 @@ impl Timer for Fast {
     }
 }
 
-/// Memory that a launch accessed, as in [`super::outcome::Outcome`].
+/// Memory that a launch accessed, as in [`super::request::Outcome`].
 pub(crate) struct Touched {
     pub(crate) reads: Vec<u64>,
     pub(crate) writes: Vec<u64>,
@@ -253,4 +255,188 @@ impl Run<'_> {
 /// Large pages in the TLB of an SM.
 pub(crate) fn tlb_pages(machine: &Machine) -> u32 {
     machine.memory.sm_tlb_mib / 2
+}
+
+/// Executes a launch with a clock and computes its cost. `pointees` are the allocations that its
+/// arguments point to, in their order.
+pub fn execute(
+    process: &Process,
+    function: &FunctionEntry,
+    key: &Key,
+    pointees: &[u64],
+    clocking: &Clocking,
+) -> Result<Outcome, Code> {
+    let machine = process.device.machine();
+    let kernel = kernel_of(function)?;
+    let model = cost::cycle_model(machine);
+    let threads = key.block.iter().product::<u32>();
+    let shared = u64::from(kernel.static_shared_bytes) + u64::from(key.shared_bytes);
+    let per_sm = u64::from(blocks_per_sm(machine, kernel, threads, shared).max(1));
+    let blocks: u64 = key.grid.iter().map(|&side| u64::from(side)).product();
+    let part = process.part(key.context, &key.placement)?;
+    let resident = per_sm.min(blocks.div_ceil(u64::from(part.sm_count.max(1))));
+    let mut run = Run {
+        process,
+        function,
+        key,
+        model: &model,
+        per_sm,
+        l1_bytes: l1_bytes(machine, shared, resident),
+        part,
+        ranges: ranges(process, key.context, pointees)?,
+        block_ns: 0,
+        extrapolate_after: None,
+    };
+    let by_clock = matches!(clocking, Clocking::Ideal)
+        && !key.cooperative
+        && kernel.properties.reads_globaltimer
+        && run.ends_by_the_clock()?;
+    let (execution, sampled, fault) = loop {
+        let done = run.all(blocks, &mut clocking.clone());
+        let (execution, sampled) = match done {
+            Ok(done) => done,
+            Err(fault) => {
+                report_endless(&function.name, &fault);
+                let (fault, counts) = classify(*fault, &run.ranges.ended)?;
+                let execution = Execution { counts, ..Execution::default() };
+                break (execution, false, Some(fault));
+            }
+        };
+        if sampled || !run.fills_skipped(&execution)? {
+            break (execution, sampled, None);
+        }
+    };
+    print(&execution.printed);
+    let Touched { reads, writes, extents, open } = run.touched(&execution);
+    let shape =
+        Shape { blocks, blocks_per_sm: per_sm, footprint_bytes: run.footprint(&execution, blocks) };
+    let cost = cost::cost(machine, &run.part, &execution.counts, &shape);
+    Ok(Outcome {
+        cost,
+        by_clock,
+        reads,
+        writes,
+        extents,
+        sampled,
+        // Executed atomics count: many kernels have one on a path that is never taken.
+        uses_atomics: execution.counts.atomics > 0,
+        open,
+        printed: !execution.printed.is_empty(),
+        fault,
+    })
+}
+
+/// L1 bytes for each resident block of a launch: what the shared memory of the blocks leaves of the
+/// SM's on-chip memory (one store since Volta). Other launches on the SM are ignored.
+fn l1_bytes(machine: &Machine, shared_bytes: u64, resident: u64) -> u64 {
+    let store = u64::from(machine.gpu.l1_per_sm_kib) << 10;
+    store.saturating_sub(shared_bytes * resident) / resident.max(1)
+}
+
+/// Where programs are load generators, launches of more lane-instructions than this are sampled. A
+/// load generator repeats one launch thousands of times and reads no results; verification launches
+/// stay below.
+const LOAD_LANE_INSTRUCTIONS: u64 = 6_000_000;
+
+/// Elsewhere launches are executed in full up to so many warp-instructions: a program reads
+/// results. It takes a core of the host about ten seconds.
+const FULL_WARP_INSTRUCTIONS: u64 = 312_500_000;
+
+/// Warp-instructions after which a launch ends with a fault. A fifth more than a full execution,
+/// for the sample of a launch with a first block that reaches that limit.
+pub(super) const BUDGET_WARP_INSTRUCTIONS: u64 = FULL_WARP_INSTRUCTIONS / 5 * 6;
+
+/// Launches of at most this many blocks are executed in full: a sample would be no smaller.
+pub(super) const SAMPLED_BLOCKS: u64 = 8;
+
+/// Largest relative difference between interior blocks of a launch that is sampled.
+const MAX_BLOCK_SPREAD: f64 = 0.05;
+
+/// Which launches are executed in full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Small ones, because the results of others are not read: in virtual time, and in wall time if
+    /// the process requests it.
+    Load,
+    /// All that the host can execute.
+    Full,
+}
+
+impl Extent {
+    /// The extent of a process's launches.
+    pub(crate) fn of(process: &Process) -> Self {
+        static REQUESTED: OnceLock<bool> = OnceLock::new();
+        let requested = || {
+            *REQUESTED.get_or_init(|| {
+                std::env::var_os(crate::session::SAMPLE_ENV).is_some_and(|value| value == "1")
+            })
+        };
+        if process.device.is_virtual_time() || requested() { Self::Load } else { Self::Full }
+    }
+
+    /// Lane-instructions of one of so many blocks after which its loops are extrapolated.
+    pub(super) fn extrapolate_after(self, blocks: u64) -> u64 {
+        let lanes = match self {
+            Self::Load => LOAD_LANE_INSTRUCTIONS,
+            Self::Full => FULL_WARP_INSTRUCTIONS * 32,
+        };
+        lanes / blocks + 1
+    }
+
+    /// Whether so many blocks with these counts each are executed in full.
+    pub(super) fn holds(self, block: &Counts, blocks: u64) -> bool {
+        match self {
+            Self::Load => block.lanes().max(1).saturating_mul(blocks) <= LOAD_LANE_INSTRUCTIONS,
+            Self::Full => {
+                let warps: u64 = block.warp_instructions.iter().sum();
+                warps.saturating_mul(blocks) <= FULL_WARP_INSTRUCTIONS
+            }
+        }
+    }
+
+    /// Says that a kernel is not executed in full, where programs expect results.
+    pub(super) fn report(self, kernel: &str) {
+        if self == Self::Full {
+            crate::diagnostics::say_once(&format!(
+                "{kernel} is too large to execute in full: a sample is executed, its time is \
+                 extrapolated, and reading its outputs is refused"
+            ));
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Executes a few blocks and scales their counts to the grid; `None` if they differ too much,
+    /// or wait for others.
+    pub(super) fn sample(
+        &mut self,
+        first: &Execution,
+        blocks: u64,
+        timer: &mut dyn Timer,
+    ) -> Result<Option<Execution>, Box<KernelFault>> {
+        let interior = [blocks / 4, blocks / 2, blocks * 3 / 4];
+        let mut done = match self.blocks(interior.into_iter().chain([blocks - 1]), timer) {
+            Err(fault) if matches!(fault.kind, FaultKind::Endless { .. }) => return Ok(None),
+            done => done?,
+        };
+        if done.blocks.len() != 4 {
+            return Ok(None);
+        }
+        let lanes: Vec<f64> =
+            done.blocks[..3].iter().map(|block| block.counts.lanes() as f64).collect();
+        let (min, max) = (
+            lanes.iter().copied().fold(f64::MAX, f64::min),
+            lanes.iter().copied().fold(0.0, f64::max),
+        );
+        if max > min * (1.0 + MAX_BLOCK_SPREAD) {
+            return Ok(None);
+        }
+        let mut counts: Counts = first.counts.clone();
+        counts.add(&done.blocks[3].counts);
+        counts.add_times(&done.blocks[1].counts, blocks - 2);
+        done.counts = counts;
+        done.footprint.absorb(first.footprint.clone());
+        done.blocks.extend(first.blocks.iter().cloned());
+        Ok(Some(done))
+    }
 }

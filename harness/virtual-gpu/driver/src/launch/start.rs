@@ -1,11 +1,7 @@
 //! Starts a launch: finds it in the cache or executes it, and queues it on the device.
 
-use super::cache;
-use super::faults;
-use super::kernel::kernel_of;
-use super::request::{Key, Request};
-use super::rerun_data::{Rerun, RerunWork};
-use super::residence;
+use super::request::{Key, Request, Rerun, RerunWork, kernel_of};
+use super::{cache, faults, residence};
 use crate::code::{self, Code};
 use crate::operation::WaitPolicy;
 use crate::process::Process;

@@ -3,8 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::request::Key;
-use super::rerun_data::Rerun;
+use super::request::{Key, Rerun};
 use crate::cost::Cost;
 
 /// Partial writes kept per allocation; if more lie between two identical launches, the second is

@@ -7,21 +7,22 @@ use crate::device::DeviceError;
 use crate::diagnostics::say;
 use gpubench_virtual_gpu_model::mig::MigError;
 
-/// A result that is not success.
+/// A result that is not success, by its number in `nvmlReturn_t` (nvml.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
 pub enum Error {
-    Uninitialized,
-    InvalidArgument,
-    NotSupported,
-    NoPermission,
-    NotFound,
-    DriverNotLoaded,
-    Timeout,
-    OperatingSystem,
-    InUse,
-    NoData,
-    InsufficientResources,
-    Unknown,
+    Uninitialized = 1,
+    InvalidArgument = 2,
+    NotSupported = 3,
+    NoPermission = 4,
+    NotFound = 6,
+    DriverNotLoaded = 9,
+    Timeout = 10,
+    OperatingSystem = 17,
+    InUse = 19,
+    NoData = 21,
+    InsufficientResources = 23,
+    Unknown = 999,
 }
 
 impl From<DeviceError> for Error {

@@ -3,9 +3,9 @@
 use super::Error;
 use super::clocks::capped_ns;
 use super::health::{CORRECTED, UNCORRECTED, errors_found, has_ecc, remapped};
+use super::history::stamp_us;
 use super::link::moved;
 use super::power::{Limits, average_mw, energy_mj, instant_mw};
-use super::timestamp::stamp_us;
 use crate::device::Device;
 use gpubench_virtual_gpu_model::machine::Mig;
 use gpubench_virtual_gpu_model::simulation::fault::was_fatal;

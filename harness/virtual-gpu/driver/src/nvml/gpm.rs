@@ -6,10 +6,9 @@
 //! supported.
 
 use super::Error;
-use super::library::{catch_up, library};
+use super::library::{Target, catch_up, library};
 use super::link::moved_by;
 pub use super::objects::Sample;
-use super::target::Target;
 use crate::device::Device;
 use crate::handles::Handle;
 use crate::shm::QueueView;

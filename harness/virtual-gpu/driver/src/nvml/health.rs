@@ -2,7 +2,7 @@
 //! file plants after fatal faults.
 
 use super::Error;
-use super::target::Target;
+use super::library::Target;
 use crate::device::Device;
 
 /// First major compute capability that remaps rows; older ones retire pages (nvml.h).

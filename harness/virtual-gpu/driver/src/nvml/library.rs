@@ -1,12 +1,13 @@
-//! The library: initialisation counted by reference, and access to the device.
+//! The library: initialisation counted by reference, access to the device, the target of a handle.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Error;
 use super::history::{History, Record};
+use super::mig::handles::{Kind, row_of};
 use super::objects::{EventSet, Sample};
 use crate::device::Device;
-use crate::handles::Slab;
+use crate::handles::{Handle, Slab};
 use crate::process;
 
 /// Kinds of handles, which those of libcuda are not.
@@ -17,17 +18,17 @@ const SAMPLES: u8 = 33;
 pub(super) struct Library {
     references: u64,
     /// Event sets that the program made.
-    pub sets: Slab<EventSet>,
+    pub sets: Slab<EventSet, SETS>,
     /// Samples of the performance monitor that the program allocated.
-    pub samples: Slab<Option<Sample>>,
+    pub samples: Slab<Option<Sample>, SAMPLES>,
     /// Earlier readings of this program, for figures over a window.
     pub history: History,
 }
 
 static LIBRARY: Mutex<Library> = Mutex::new(Library {
     references: 0,
-    sets: Slab::new(SETS),
-    samples: Slab::new(SAMPLES),
+    sets: Slab::EMPTY,
+    samples: Slab::EMPTY,
     history: History::new(),
 });
 
@@ -38,8 +39,8 @@ pub fn initialise() -> Result<(), Error> {
     let first = Record::read(&device)?;
     let mut library = any();
     if library.references == 0 {
-        library.sets = Slab::new(SETS);
-        library.samples = Slab::new(SAMPLES);
+        library.sets = Slab::EMPTY;
+        library.samples = Slab::EMPTY;
         library.history = History::new();
         library.history.push(first);
     }
@@ -93,4 +94,40 @@ pub(super) fn library() -> Result<MutexGuard<'static, Library>, Error> {
 /// Refuses callers who may not change the device's settings.
 pub fn privileged(device: &Device) -> Result<(), Error> {
     if device.session().privileged { Ok(()) } else { Err(Error::NoPermission) }
+}
+
+/// The handle of the only device: no address that a program could have by accident.
+const DEVICE: usize = 0x6e76_6d6c_0010;
+
+/// The target of a device handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// The device.
+    Whole,
+    /// The compute instance in this row of the engines: a MIG device.
+    Engine(u32),
+}
+
+/// The handle of the only device.
+pub fn device_handle() -> Handle {
+    DEVICE as Handle
+}
+
+/// The device and the target of a handle.
+pub fn target(handle: Handle) -> Result<(Arc<Device>, Target), Error> {
+    let device = only_device()?;
+    if handle as usize == DEVICE {
+        return Ok((device, Target::Whole));
+    }
+    let row = device.shared().read(|state| row_of(state, Kind::Device, handle))?;
+    Ok((device, Target::Engine(row.ok_or(Error::InvalidArgument)?)))
+}
+
+/// The device behind a handle that must stand for the whole of it. A MIG device has no clock, no
+/// power meter, no link and no utilisation of its own.
+pub fn device(handle: Handle) -> Result<Arc<Device>, Error> {
+    match target(handle)? {
+        (device, Target::Whole) => Ok(device),
+        (_, Target::Engine(_)) => Err(Error::NotSupported),
+    }
 }

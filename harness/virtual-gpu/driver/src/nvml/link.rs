@@ -1,8 +1,8 @@
 //! The host link, and what goes over it.
 
 use super::Error;
+use super::events::WaitPolicy;
 use super::library::catch_up;
-use super::wait_policy::WaitPolicy;
 use crate::device::Device;
 use crate::shm::QueueView;
 use gpubench_virtual_gpu_model::simulation::Queues;

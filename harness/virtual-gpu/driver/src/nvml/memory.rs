@@ -1,9 +1,8 @@
 //! How much device memory there is, and how much of it is free.
 
 use super::Error;
-use super::library::{catch_up_with_the_living, privileged};
+use super::library::{Target, catch_up_with_the_living, privileged};
 use super::mig::is_divided;
-use super::target::Target;
 use crate::device::Device;
 use gpubench_virtual_gpu_model::memory;
 use gpubench_virtual_gpu_model::state::{GpuInstance, State};

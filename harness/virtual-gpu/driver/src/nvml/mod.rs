@@ -7,7 +7,6 @@
 //! Numbers of kinds, counters and fields are those of nvml.h.
 
 pub mod clocks;
-pub mod confidential;
 mod error;
 pub mod events;
 pub mod fields;
@@ -17,16 +16,12 @@ mod history;
 pub mod identity;
 pub mod library;
 pub mod link;
-pub mod lookup;
 pub mod memory;
 pub mod mig;
 pub mod modes;
 mod objects;
 pub mod power;
 pub mod processes;
-pub mod target;
-mod timestamp;
 pub mod utilization;
-mod wait_policy;
 
 pub use error::Error;

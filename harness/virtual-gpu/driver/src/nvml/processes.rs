@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::Error;
-use super::library::{catch_up_with_the_living, privileged};
+use super::library::{Target, catch_up_with_the_living, privileged};
 use super::mig::device::ids;
 use super::mig::is_divided;
-use super::target::Target;
 use crate::device::Device;
 use crate::session::{NVML_FAILS, NVML_HANGS};
 use gpubench_virtual_gpu_model::memory;

@@ -4,10 +4,9 @@
 //! time since the last call of the program, at least one window.
 
 use super::Error;
-use super::history::Record;
+use super::history::{Record, instant_ns, stamp_us};
 use super::library::{catch_up, catch_up_with_the_living, library};
 use super::mig::check_undivided;
-use super::timestamp::{instant_ns, stamp_us};
 use crate::device::Device;
 use gpubench_virtual_gpu_model::state::{FRACTION_BITS, PROCESSES};
 

@@ -35,7 +35,7 @@ macro_rules! tests {
         $(
             #[test]
             fn $test() -> Result<(), Error> {
-                kill_all(test_name!($test), Mechanism::$mechanism)
+                kill_all(test_name!(), Mechanism::$mechanism)
             }
         )*
     };
@@ -264,8 +264,7 @@ fn serves_afterwards(
 
 #[test]
 fn memory_of_a_killed_process_can_be_allocated_at_once() -> Result<(), Error> {
-    let test = test_name!("memory_of_a_killed_process_can_be_allocated_at_once");
-    scene(test, Wall, &prompt()?, |stage| {
+    scene(test_name!(), Wall, &prompt()?, |stage| {
         let mut greedy = stage.client(0, &[], "open; alloc 60000; hold")?;
         assert_eq!(greedy.until_hold()?, ["0", "0"]);
         // The client already runs: its start would have reaped the dead process.

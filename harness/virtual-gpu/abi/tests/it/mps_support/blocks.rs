@@ -1,7 +1,6 @@
 //! Measurements in blocks: the device time of a few pieces of work without a neighbour, then beside
 //! a client that loads the device. The seed of the device's noise changes every few blocks, as if
 //! the device had been created with that seed.
-#![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::null_mut;
 
@@ -11,7 +10,7 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 
 use super::work::Work;
 use super::{Error, recreate};
-use crate::driver_support::ok;
+use crate::driver_support::{call, ok};
 
 /// Interval between blocks, and from the start of a block to its second phase. Queued work
 /// continues for a while and must be over when the next block begins.
@@ -67,24 +66,20 @@ pub fn reseed(device: &Device, seed: u64) -> Result<(), Error> {
 
 fn event() -> Result<Handle, Error> {
     let mut event: Handle = null_mut();
-    // SAFETY: a valid pointer.
-    ok(unsafe { cuEventCreate(&raw mut event, 0) })?;
+    ok!(cuEventCreate(&raw mut event, 0))?;
     Ok(event)
 }
 
 /// Device time of the work that `submit` queues.
 pub fn device_ns(stream: Handle, submit: impl FnOnce() -> Result<(), Error>) -> Result<f64, Error> {
     let (first, last, mut milliseconds) = (event()?, event()?, 0.0_f32);
-    // SAFETY: valid handles and a valid pointer.
-    unsafe {
-        ok(cuEventRecord(first, stream))?;
-        submit()?;
-        ok(cuEventRecord(last, stream))?;
-        ok(cuEventSynchronize(last))?;
-        ok(cuEventElapsedTime(&raw mut milliseconds, first, last))?;
-        ok(cuEventDestroy_v2(first))?;
-        ok(cuEventDestroy_v2(last))?;
-    }
+    ok!(cuEventRecord(first, stream))?;
+    submit()?;
+    ok!(cuEventRecord(last, stream))?;
+    ok!(cuEventSynchronize(last))?;
+    ok!(cuEventElapsedTime(&raw mut milliseconds, first, last))?;
+    ok!(cuEventDestroy_v2(first))?;
+    ok!(cuEventDestroy_v2(last))?;
     Ok(f64::from(milliseconds) * 1e6)
 }
 
@@ -154,8 +149,8 @@ pub fn within(
         } else {
             (0..4 * PIECES).try_for_each(|_| other_work.submit())?;
             beside_ns = phase_ns(&mut work, false)?;
-            // SAFETY: a live stream. It must still be at work (CUDA_ERROR_NOT_READY, cuda.h).
-            let queried = unsafe { cuStreamQuery(other) };
+            // It must still be at work (CUDA_ERROR_NOT_READY, cuda.h).
+            let queried = call!(cuStreamQuery(other));
             if queried != 600 {
                 return Err(format!(
                     "block {block}: cuStreamQuery of the other stream returned {queried}"
@@ -164,8 +159,7 @@ pub fn within(
             }
         }
         times.push(beside_ns);
-        // SAFETY: plain call.
-        ok(unsafe { cuCtxSynchronize() })?;
+        ok!(cuCtxSynchronize())?;
         if device.now_ns() > begin_ns + BLOCK_NS {
             return Err(format!("block {block} lasts into the next one: {times:?}").into());
         }
@@ -212,15 +206,11 @@ impl Load {
         let mut pieces = 0;
         while pieces < PIECES || device.now_ns() < until_ns {
             let mark = self.marks[pieces % PIECES];
-            // SAFETY: valid handles.
-            unsafe {
-                ok(cuEventSynchronize(mark))?;
-                self.work.submit()?;
-                ok(cuEventRecord(mark, null_mut()))?;
-            }
+            ok!(cuEventSynchronize(mark))?;
+            self.work.submit()?;
+            ok!(cuEventRecord(mark, null_mut()))?;
             pieces += 1;
         }
-        // SAFETY: plain call.
-        ok(unsafe { cuCtxSynchronize() })
+        ok!(cuCtxSynchronize())
     }
 }

@@ -16,6 +16,7 @@ use crate::driver_support::{self, ok};
 
 use super::blocks::{self, Blocks};
 use super::{Error, peaks, recreate, seeds};
+use crate::driver_support::call;
 
 pub const ID: &str = "MPS_TEST_ID";
 pub const SCRIPT: &str = "MPS_TEST_SCRIPT";
@@ -97,16 +98,14 @@ impl Client {
                 return Ok(None);
             }
             ["open"] => self.open(),
-            // SAFETY: a handle, or null, which is refused.
-            ["close"] => unsafe { cuCtxDestroy_v2(self.context as Handle) },
+            ["close"] => call!(cuCtxDestroy_v2(self.context as Handle)),
             ["die"] => {
                 // SAFETY: ends this process.
                 unsafe { libc::raise(libc::SIGKILL) }
             }
             // SAFETY: ends this process, like a return from main.
             ["leave"] => unsafe { libc::exit(0) },
-            // SAFETY: plain call.
-            ["sync"] => unsafe { cuCtxSynchronize() },
+            ["sync"] => call!(cuCtxSynchronize()),
             ["sms"] => return attribute(16).map(Some),
             ["spin", ms] => spin(ms.parse()?, true)?,
             ["busy"] => busy()?,
@@ -166,32 +165,28 @@ impl Client {
 
 fn attribute(number: c_int) -> Result<String, Error> {
     let mut value = 0;
-    // SAFETY: a valid pointer.
-    ok(unsafe { cuDeviceGetAttribute(&raw mut value, number, 0) })?;
+    ok!(cuDeviceGetAttribute(&raw mut value, number, 0))?;
     Ok(value.to_string())
 }
 
 /// Total memory of the device, in MiB.
 fn total() -> Result<String, Error> {
     let mut bytes = 0;
-    // SAFETY: a valid pointer.
-    ok(unsafe { cuDeviceTotalMem_v2(&raw mut bytes, 0) })?;
+    ok!(cuDeviceTotalMem_v2(&raw mut bytes, 0))?;
     Ok((bytes >> 20).to_string())
 }
 
 /// Free memory, in MiB; checks the total.
 fn free() -> Result<String, Error> {
     let (mut free, mut total) = (0, 0);
-    // SAFETY: valid pointers.
-    ok(unsafe { cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
+    ok!(cuMemGetInfo_v2(&raw mut free, &raw mut total))?;
     assert_eq!((total >> 20).to_string(), self::total()?, "both calls agree");
     Ok((free >> 20).to_string())
 }
 
 pub(super) fn alloc(mib: u64) -> Result<u64, i32> {
     let mut pointer = 0;
-    // SAFETY: a valid pointer.
-    match unsafe { cuMemAlloc_v2(&raw mut pointer, (mib << 20) as usize) } {
+    match call!(cuMemAlloc_v2(&raw mut pointer, (mib << 20) as usize)) {
         0 => Ok(pointer),
         code => Err(code),
     }
@@ -226,8 +221,7 @@ pub(super) fn launch(
 /// Launches and waits; the first code that is not success.
 fn run(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> i32 {
     match launch(function, grid, block, null_mut(), args) {
-        // SAFETY: plain call.
-        0 => unsafe { cuCtxSynchronize() },
+        0 => call!(cuCtxSynchronize()),
         code => code,
     }
 }
@@ -235,8 +229,7 @@ fn run(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> i32 {
 /// Runs a kernel; in a failed context, where it cannot be loaded, the context's error is the
 /// result.
 pub(super) fn fault(which: (&str, &str), args: &mut [u64]) -> Result<i32, Error> {
-    // SAFETY: plain call.
-    match unsafe { cuCtxSynchronize() } {
+    match call!(cuCtxSynchronize()) {
         0 => Ok(run(kernel(which)?, 1, 32, args)),
         code => Ok(code),
     }
@@ -244,8 +237,7 @@ pub(super) fn fault(which: (&str, &str), args: &mut [u64]) -> Result<i32, Error>
 
 fn spin(ms: u64, wait: bool) -> Result<i32, Error> {
     let ns = ms * 1_000_000;
-    // SAFETY: plain call.
-    let broken = unsafe { cuCtxSynchronize() };
+    let broken = call!(cuCtxSynchronize());
     if broken != 0 {
         return Ok(broken);
     }
@@ -268,8 +260,7 @@ fn busy() -> Result<i32, Error> {
         for _ in 0..8 {
             code = code.max(launch(chain, BLOCKS, 32, null_mut(), &mut [out, 2, 0, 0]));
         }
-        // SAFETY: plain call.
-        code = code.max(unsafe { cuCtxSynchronize() });
+        code = code.max(call!(cuCtxSynchronize()));
         if code != 0 {
             return Ok(code);
         }
@@ -331,12 +322,9 @@ impl Tracer {
         ok(run(self.function as Handle, blocks, 32, &mut args))?;
         let mut row_words = vec![0u64; 4 * blocks as usize];
         let mut found = vec![0u64; 2 * GAPS];
-        // SAFETY: buffers of those sizes.
-        unsafe {
-            let bytes = row_words.len() * 8;
-            ok(cuMemcpyDtoH_v2(row_words.as_mut_ptr().cast(), rows, bytes))?;
-            ok(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), gaps, 2 * GAPS * 8))?;
-        }
+        let bytes = row_words.len() * 8;
+        ok!(cuMemcpyDtoH_v2(row_words.as_mut_ptr().cast(), rows, bytes))?;
+        ok!(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), gaps, 2 * GAPS * 8))?;
         Ok((row_words, found))
     }
 }

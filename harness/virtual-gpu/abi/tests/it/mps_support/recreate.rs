@@ -12,6 +12,7 @@ use crate::driver_support::ok;
 
 use super::Error;
 use super::client::{CHAIN, kernel};
+use crate::driver_support::call;
 
 /// Half a millisecond of arithmetic in which each thread writes a word; a sample of the blocks is
 /// executed.
@@ -61,38 +62,32 @@ pub fn green(sms: u32) -> Result<[Handle; 2], Error> {
     let mut whole = Resource([0; 144]);
     let (mut parts, mut rest, mut count) = ([whole; 2], whole, 2);
     let mut greens = [null_mut(); 2];
-    // SAFETY: valid pointers throughout.
-    unsafe {
-        ok(cuInit(0))?;
-        ok(cuDeviceGetDevResource(0, (&raw mut whole).cast(), 1))?;
-        let (all, rest) = ((&raw const whole).cast(), (&raw mut rest).cast());
-        let parts_at = parts.as_mut_ptr().cast();
-        ok(cuDevSmResourceSplitByCount(parts_at, &raw mut count, all, rest, 0, sms))?;
-        for (green, part) in greens.iter_mut().zip(&parts) {
-            let mut descriptor = null_mut();
-            let part = std::ptr::from_ref(part).cast();
-            ok(cuDevResourceGenerateDesc(&raw mut descriptor, part, 1))?;
-            ok(cuGreenCtxCreate(green, descriptor, 0, 1))?;
-        }
-        let mut context = null_mut();
-        ok(cuCtxFromGreenCtx(&raw mut context, greens[0]))?;
-        ok(cuCtxSetCurrent(context))?;
+    ok!(cuInit(0))?;
+    ok!(cuDeviceGetDevResource(0, (&raw mut whole).cast(), 1))?;
+    let (all, rest) = ((&raw const whole).cast(), (&raw mut rest).cast());
+    let parts_at = parts.as_mut_ptr().cast();
+    ok!(cuDevSmResourceSplitByCount(parts_at, &raw mut count, all, rest, 0, sms))?;
+    for (green, part) in greens.iter_mut().zip(&parts) {
+        let mut descriptor = null_mut();
+        let part = std::ptr::from_ref(part).cast();
+        ok!(cuDevResourceGenerateDesc(&raw mut descriptor, part, 1))?;
+        ok!(cuGreenCtxCreate(green, descriptor, 0, 1))?;
     }
+    let mut context = null_mut();
+    ok!(cuCtxFromGreenCtx(&raw mut context, greens[0]))?;
+    ok!(cuCtxSetCurrent(context))?;
     Ok(greens)
 }
 
 /// Makes a stream of a green context, which becomes current.
 unsafe fn stream_of(green: Handle, stream: *mut Handle) -> i32 {
     let mut context = null_mut();
-    // SAFETY: a live green context and a valid pointer.
-    unsafe {
-        match cuCtxFromGreenCtx(&raw mut context, green) {
-            0 => match cuCtxSetCurrent(context) {
-                0 => cuStreamCreate(stream, 1),
-                code => code,
-            },
+    match call!(cuCtxFromGreenCtx(&raw mut context, green)) {
+        0 => match call!(cuCtxSetCurrent(context)) {
+            0 => call!(cuStreamCreate(stream, 1)),
             code => code,
-        }
+        },
+        code => code,
     }
 }
 
@@ -106,8 +101,7 @@ pub fn two_streams(words: &[&str]) -> Result<[Handle; 2], Error> {
         other => return Err(format!("unknown streams {other:?}").into()),
     }
     for (at, stream) in streams.iter_mut().enumerate() {
-        // SAFETY: a valid pointer.
-        ok(unsafe { cuStreamCreateWithPriority(&raw mut *stream, 1, at as i32 - 1) })?;
+        ok!(cuStreamCreateWithPriority(&raw mut *stream, 1, at as i32 - 1))?;
     }
     Ok(streams)
 }
@@ -137,25 +131,22 @@ pub fn recreate(kind: &str, rounds: usize) -> Result<i32, Error> {
 /// Creates and destroys one object of each kind.
 unsafe fn one_of_each(stream: Handle, chain: Handle) -> Result<(), Error> {
     let (mut memory, mut pooled, mut event) = (0, 0, null_mut());
-    // SAFETY: live handles and valid pointers; one pointer for each kernel parameter.
-    unsafe {
-        ok(cuMemAlloc_v2(&raw mut memory, 1 << 30))?;
-        ok(cuEventCreate(&raw mut event, 0))?;
-        let mut args = [memory, 2, 0, 0];
-        let mut list: Vec<*mut c_void> =
-            args.iter_mut().map(|arg| std::ptr::from_mut(arg).cast()).collect();
-        let (list, none) = (list.as_mut_ptr(), null_mut());
-        for _ in 0..KERNELS {
-            ok(cuLaunchKernel(chain, BLOCKS, 1, 1, 32, 1, 1, 0, stream, list, none))?;
-        }
-        ok(cuEventRecord(event, stream))?;
-        ok(cuMemAllocAsync(&raw mut pooled, 1 << 20, stream))?;
-        ok(cuMemsetD8Async(pooled, 0, 4096, stream))?;
-        ok(cuMemFreeAsync(pooled, stream))?;
-        ok(cuEventSynchronize(event))?;
-        ok(cuStreamSynchronize(stream))?;
-        ok(cuEventDestroy_v2(event))?;
-        ok(cuMemFree_v2(memory))?;
-        ok(cuStreamDestroy_v2(stream))
+    ok!(cuMemAlloc_v2(&raw mut memory, 1 << 30))?;
+    ok!(cuEventCreate(&raw mut event, 0))?;
+    let mut args = [memory, 2, 0, 0];
+    let mut list: Vec<*mut c_void> =
+        args.iter_mut().map(|arg| std::ptr::from_mut(arg).cast()).collect();
+    let (list, none) = (list.as_mut_ptr(), null_mut());
+    for _ in 0..KERNELS {
+        ok!(cuLaunchKernel(chain, BLOCKS, 1, 1, 32, 1, 1, 0, stream, list, none))?;
     }
+    ok!(cuEventRecord(event, stream))?;
+    ok!(cuMemAllocAsync(&raw mut pooled, 1 << 20, stream))?;
+    ok!(cuMemsetD8Async(pooled, 0, 4096, stream))?;
+    ok!(cuMemFreeAsync(pooled, stream))?;
+    ok!(cuEventSynchronize(event))?;
+    ok!(cuStreamSynchronize(stream))?;
+    ok!(cuEventDestroy_v2(event))?;
+    ok!(cuMemFree_v2(memory))?;
+    ok!(cuStreamDestroy_v2(stream))
 }

@@ -1,6 +1,5 @@
 //! Figures that a client measures under many seeds of the device's noise: time slices, durations of
 //! calls, memory limits, reach of faults, recovery times.
-#![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::null_mut;
 
@@ -13,6 +12,7 @@ use crate::driver_support::ok;
 use super::Error;
 use super::blocks::reseed;
 use super::client::{CHAIN, STORE, TRAP, Tracer, alloc, fault, fill, kernel, launch};
+use crate::driver_support::call;
 
 /// Figures of one kind per seed.
 pub const EACH: usize = 8;
@@ -21,8 +21,7 @@ pub const EACH: usize = 8;
 pub fn play(device: &Device, what: &str, count: u64, arguments: &[&str]) -> Result<String, Error> {
     let arguments: Vec<u64> =
         arguments.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-    // SAFETY: plain call.
-    ok(unsafe { cuInit(0) })?;
+    ok!(cuInit(0))?;
     let mut find: Box<dyn FnMut() -> Result<Vec<f64>, Error>> = match (what, &arguments[..]) {
         ("slices", &[us]) => {
             let tracer = Tracer::new()?;
@@ -32,8 +31,7 @@ pub fn play(device: &Device, what: &str, count: u64, arguments: &[&str]) -> Resu
             let (out, function) = (memory(64)?, kernel(CHAIN)?);
             let mut stream = null_mut();
             if priority != 0 {
-                // SAFETY: a valid pointer.
-                ok(unsafe { cuStreamCreateWithPriority(&raw mut stream, 1, -1) })?;
+                ok!(cuStreamCreateWithPriority(&raw mut stream, 1, -1))?;
             }
             let mut submit = move || launch(function, 1, 32, stream, &mut [out, 1, 0, 0]);
             Box::new(move || calls(device, each, &mut submit))
@@ -57,8 +55,7 @@ fn memory(mib: u64) -> Result<u64, Error> {
 
 fn open() -> Result<Handle, i32> {
     let mut context: Handle = null_mut();
-    // SAFETY: a valid pointer.
-    match unsafe { cuCtxCreate_v2(&raw mut context, 0, 0) } {
+    match call!(cuCtxCreate_v2(&raw mut context, 0, 0)) {
         0 => Ok(context),
         code => Err(code),
     }
@@ -96,8 +93,7 @@ fn calls(device: &Device, each: u64, submit: &mut impl FnMut() -> i32) -> Result
         }
         let took_ns = device.now_ns() - begun_ns - read_ns;
         found.push(took_ns as f64 / each as f64);
-        // SAFETY: plain call.
-        ok(unsafe { cuCtxSynchronize() })?;
+        ok!(cuCtxSynchronize())?;
     }
     Ok(found)
 }
@@ -106,8 +102,7 @@ fn calls(device: &Device, each: u64, submit: &mut impl FnMut() -> i32) -> Result
 fn caps() -> Result<Vec<f64>, Error> {
     let context = opened()?;
     let got = fill();
-    // SAFETY: a live context.
-    ok(unsafe { cuCtxDestroy_v2(context) })?;
+    ok!(cuCtxDestroy_v2(context))?;
     Ok(vec![got as f64])
 }
 
@@ -122,12 +117,9 @@ fn escapes(trials: u64, victims: u64) -> Result<Vec<f64>, Error> {
             return Err(format!("the culprit gets {code}").into());
         }
         for context in others.into_iter().chain([culprit]) {
-            // SAFETY: a live context.
-            unsafe {
-                ok(cuCtxSetCurrent(context))?;
-                reached += u64::from(cuCtxSynchronize() == code);
-                ok(cuCtxDestroy_v2(context))?;
-            }
+            ok!(cuCtxSetCurrent(context))?;
+            reached += u64::from(call!(cuCtxSynchronize()) == code);
+            ok!(cuCtxDestroy_v2(context))?;
         }
     }
     // The culprits themselves do not count.
@@ -145,8 +137,7 @@ fn recoveries(device: &Device, mean_ns: u64) -> Result<Vec<f64>, Error> {
         let broken = opened()?;
         // A memory fault, which no partition contains.
         fault(STORE, &mut [0x7000_0000_0000, 1])?;
-        // SAFETY: a live context.
-        ok(unsafe { cuCtxDestroy_v2(broken) })?;
+        ok!(cuCtxDestroy_v2(broken))?;
         let left_ns = device.now_ns();
         let mut looked_ns = left_ns + mean_ns * 3 / 4;
         device.sleep_until(looked_ns)?;
@@ -158,8 +149,7 @@ fn recoveries(device: &Device, mean_ns: u64) -> Result<Vec<f64>, Error> {
             }
             device.sleep_until(looked_ns)?;
         };
-        // SAFETY: a live context.
-        ok(unsafe { cuCtxDestroy_v2(next) })?;
+        ok!(cuCtxDestroy_v2(next))?;
         found.push((looked_ns - left_ns) as f64 - RETRY_NS as f64 / 2.0);
     }
     Ok(found)

@@ -58,8 +58,7 @@ impl Piece {
             "push" => {
                 let (to, bytes) = (memory(size)?, (size << 20) as usize);
                 let mut from: *mut c_void = null_mut();
-                // SAFETY: a valid pointer.
-                ok(unsafe { cuMemHostAlloc(&raw mut from, bytes, 0) })?;
+                ok!(cuMemHostAlloc(&raw mut from, bytes, 0))?;
                 let from = from as usize;
                 Self::Push { to, from, bytes }
             }

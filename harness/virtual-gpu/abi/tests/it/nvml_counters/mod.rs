@@ -3,7 +3,6 @@
 //! the header's code where the machine lacks the unit.
 //!
 //! `rows.rs` lists the counters and expectations, `read.rs` reads them.
-#![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod read;
 mod rows;
@@ -15,6 +14,7 @@ use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_model::machine::Machine;
 
+use crate::driver_support::call;
 use crate::nvml_support::{
     Error, alloc, context, function, in_virtual_time, launch_on, nvml_device, ok, quiet, stream,
 };
@@ -73,13 +73,10 @@ fn load() -> Result<(), Error> {
     let (there, back) = (stream()?, stream()?);
     let chunk = 1usize << 20;
     let mut host = null_mut();
-    // SAFETY: a valid pointer, then buffers of that many bytes.
-    unsafe {
-        ok(cuMemHostAlloc(&raw mut host, chunk, 0))?;
-        for _ in 0..900 {
-            ok(cuMemcpyHtoDAsync_v2(to, host, chunk, there))?;
-            ok(cuMemcpyDtoHAsync_v2(host, from, chunk, back))?;
-        }
+    ok!(cuMemHostAlloc(&raw mut host, chunk, 0))?;
+    for _ in 0..900 {
+        ok!(cuMemcpyHtoDAsync_v2(to, host, chunk, there))?;
+        ok!(cuMemcpyDtoHAsync_v2(host, from, chunk, back))?;
     }
     Ok(())
 }
@@ -89,14 +86,11 @@ fn fault() -> Result<(), Error> {
     let context = context()?;
     let kernel = function(TRAP, "fault_trap")?;
     ok(launch_on(kernel, (1, 1, 0), null_mut(), &mut [1, 16]))?;
-    // SAFETY: plain call, and the context created above.
-    unsafe {
-        let code = cuCtxSynchronize();
-        if code != 719 {
-            return Err(format!("a trap returns {code}").into());
-        }
-        ok(cuCtxDestroy_v2(context))
+    let code = call!(cuCtxSynchronize());
+    if code != 719 {
+        return Err(format!("a trap returns {code}").into());
     }
+    ok!(cuCtxDestroy_v2(context))
 }
 
 /// The rows with an unexpected change from `before` to `after`.
@@ -150,12 +144,10 @@ fn every_row(test: &str, name: &str, at: usize) -> Result<(), Error> {
 
 #[test]
 fn every_counter_changes_or_is_refused_on_hopper() -> Result<(), Error> {
-    let test = test_name!("every_counter_changes_or_is_refused_on_hopper");
-    every_row(test, "hopper", 0)
+    every_row(test_name!(), "hopper", 0)
 }
 
 #[test]
 fn every_counter_changes_or_is_refused_on_turing() -> Result<(), Error> {
-    let test = test_name!("every_counter_changes_or_is_refused_on_turing");
-    every_row(test, "turing", 1)
+    every_row(test_name!(), "turing", 1)
 }

@@ -8,16 +8,17 @@ use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::gpm::GpmSupport;
 use gpubench_virtual_gpu_abi::nvml::types::{
-    ConfComputeSystemState, EventData, FieldValue, MemoryV2, ProcessInfo, ProcessUtilizationSample,
+    ConfComputeSystemState, FieldValue, MemoryV2, ProcessInfo, ProcessUtilizationSample,
     Utilization, version_of,
 };
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
 use super::MS;
+use crate::driver_support::call;
 use crate::nvml_support::gpm::metrics;
 use crate::nvml_support::mig::{mode, out};
-use crate::nvml_support::{Error, Getter, ok};
+use crate::nvml_support::{Error, Getter, events_of, next_event, ok};
 
 /// Each value by the name of its row, or the code.
 pub type Answers = BTreeMap<&'static str, Result<f64, i32>>;
@@ -38,13 +39,7 @@ fn plain<T: Default + Into<f64>>(getter: Getter<T>, device: DeviceHandle) -> Res
 impl Reader {
     /// Registers for events, so that none is missed.
     pub fn new(device: DeviceHandle) -> Result<Self, Error> {
-        let mut events = null_mut();
-        // SAFETY: a valid pointer and handles.
-        unsafe {
-            ok(nvmlEventSetCreate(&raw mut events))?;
-            ok(nvmlDeviceRegisterEvents(device, 8, events))?;
-        }
-        Ok(Self { device, events, answers: Answers::new() })
+        Ok(Self { device, events: events_of(device, 8)?, answers: Answers::new() })
     }
 
     fn put(&mut self, name: &'static str, answer: Result<f64, i32>) {
@@ -64,9 +59,8 @@ impl Reader {
 
     fn utilisation(&mut self) {
         let device = self.device;
-        // SAFETY: a valid pointer.
         let rates =
-            out(Utilization::default(), |to| unsafe { nvmlDeviceGetUtilizationRates(device, to) });
+            out(Utilization::default(), |to| call!(nvmlDeviceGetUtilizationRates(device, to)));
         self.put("utilisation gpu", rates.map(|rates| rates.gpu.into()));
         self.put("utilisation memory", rates.map(|rates| rates.memory.into()));
         let mut samples = [ProcessUtilizationSample::default(); 8];
@@ -82,18 +76,14 @@ impl Reader {
     fn monitor(&mut self, clock: &Device) -> Result<(), Error> {
         let device = self.device;
         let support = GpmSupport { version: 1, is_supported: 7 };
-        // SAFETY: a valid structure.
-        let support = out(support, |to| unsafe { nvmlGpmQueryDeviceSupport(device, to) });
+        let support = out(support, |to| call!(nvmlGpmQueryDeviceSupport(device, to)));
         self.put("gpm supported", support.map(|found| found.is_supported.into()));
         let mut pair: [Handle; 2] = [null_mut(); 2];
         let mut codes = [0; 2];
         for (sample, code) in pair.iter_mut().zip(&mut codes) {
             clock.sleep_until(clock.now_ns() + 120 * MS)?;
-            // SAFETY: a valid pointer, and the handle stored there.
-            unsafe {
-                ok(nvmlGpmSampleAlloc(sample))?;
-                *code = nvmlGpmSampleGet(device, *sample);
-            }
+            ok!(nvmlGpmSampleAlloc(sample))?;
+            *code = call!(nvmlGpmSampleGet(device, *sample));
         }
         let found = metrics(pair, &GPM.map(|(id, _)| id));
         for (at, (_, name)) in GPM.into_iter().enumerate() {
@@ -107,8 +97,7 @@ impl Reader {
             self.put(name, answer);
         }
         for sample in pair {
-            // SAFETY: a valid handle.
-            ok(unsafe { nvmlGpmSampleFree(sample) })?;
+            ok!(nvmlGpmSampleFree(sample))?;
         }
         Ok(())
     }
@@ -117,8 +106,7 @@ impl Reader {
         let device = self.device;
         let version = version_of::<MemoryV2>(2);
         let request = MemoryV2 { version, ..MemoryV2::default() };
-        // SAFETY: a valid structure.
-        let memory = out(request, |to| unsafe { nvmlDeviceGetMemoryInfo_v2(device, to) });
+        let memory = out(request, |to| call!(nvmlDeviceGetMemoryInfo_v2(device, to)));
         self.put("memory v2 used", memory.map(|memory| memory.used as f64));
         let mut infos = [ProcessInfo::default(); 8];
         let (mut count, mut clients) = (8, 8);
@@ -139,18 +127,15 @@ impl Reader {
     fn power_and_clocks(&mut self) {
         let device = self.device;
         self.put("power usage", plain(nvmlDeviceGetPowerUsage, device));
-        // SAFETY: valid pointers.
-        unsafe {
-            let energy = out(0, |to| nvmlDeviceGetTotalEnergyConsumption(device, to));
-            self.put("energy", energy.map(|mj| mj as f64));
-            let clock = out(0, |to| nvmlDeviceGetClockInfo(device, 1, to));
-            self.put("sm clock", clock.map(Into::into));
-            let reasons = out(0, |to| nvmlDeviceGetCurrentClocksEventReasons(device, to));
-            self.put("clock reasons", reasons.map(|bits| bits as f64));
-            for (counter, name) in [(0, "pcie sent"), (1, "pcie received")] {
-                let rate = out(0, |to| nvmlDeviceGetPcieThroughput(device, counter, to));
-                self.put(name, rate.map(Into::into));
-            }
+        let energy = out(0, |to| call!(nvmlDeviceGetTotalEnergyConsumption(device, to)));
+        self.put("energy", energy.map(|mj| mj as f64));
+        let clock = out(0, |to| call!(nvmlDeviceGetClockInfo(device, 1, to)));
+        self.put("sm clock", clock.map(Into::into));
+        let reasons = out(0, |to| call!(nvmlDeviceGetCurrentClocksEventReasons(device, to)));
+        self.put("clock reasons", reasons.map(|bits| bits as f64));
+        for (counter, name) in [(0, "pcie sent"), (1, "pcie received")] {
+            let rate = out(0, |to| call!(nvmlDeviceGetPcieThroughput(device, counter, to)));
+            self.put(name, rate.map(Into::into));
         }
         for (id, name) in [
             (185, "field 185 average power"),
@@ -170,35 +155,21 @@ impl Reader {
 
     fn health(&mut self) {
         let device = self.device;
-        // SAFETY: valid pointers and structures.
-        unsafe {
-            for (kind, name) in [(0, "ecc corrected"), (1, "ecc uncorrected")] {
-                let count = out(0, |to| nvmlDeviceGetTotalEccErrors(device, kind, 0, to));
-                self.put(name, count.map(|count| count as f64));
-            }
-            let nothing = EventData {
-                device: null_mut(),
-                event_type: 0,
-                event_data: 0,
-                gpu_instance_id: 0,
-                compute_instance_id: 0,
-            };
-            let events = self.events;
-            let event = out(nothing, |to| nvmlEventSetWait_v2(events, to, 0));
-            self.put("xid", event.map(|event| event.event_data as f64));
+        for (kind, name) in [(0, "ecc corrected"), (1, "ecc uncorrected")] {
+            let count = out(0, |to| call!(nvmlDeviceGetTotalEccErrors(device, kind, 0, to)));
+            self.put(name, count.map(|count| count as f64));
         }
+        let event = next_event(self.events, 0);
+        self.put("xid", event.map(|event| event.event_data as f64));
     }
 
     fn surroundings(&mut self) {
         let device = self.device;
         self.put("mig mode", mode(device).map(|(current, _)| current.into()));
         self.put("virtualisation", plain(nvmlDeviceGetVirtualizationMode, device));
-        // SAFETY: valid pointers and structures.
-        unsafe {
-            let state =
-                out(ConfComputeSystemState::default(), |to| nvmlSystemGetConfComputeState(to));
-            self.put("confidential state", state.map(|state| state.feature.into()));
-        }
+        let state =
+            out(ConfComputeSystemState::default(), |to| call!(nvmlSystemGetConfComputeState(to)));
+        self.put("confidential state", state.map(|state| state.feature.into()));
     }
 }
 
@@ -225,8 +196,7 @@ const GPM: [(u32, &str); 17] = [
 
 fn field(device: DeviceHandle, field_id: u32) -> Result<f64, i32> {
     let request = FieldValue { field_id, result: 999, ..FieldValue::default() };
-    // SAFETY: one element.
-    let found = out(request, |to| unsafe { nvmlDeviceGetFieldValues(device, 1, to) })?;
+    let found = out(request, |to| call!(nvmlDeviceGetFieldValues(device, 1, to)))?;
     match found.result {
         0 => Ok(found.value as f64),
         code => Err(code),

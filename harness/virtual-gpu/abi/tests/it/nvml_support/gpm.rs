@@ -1,8 +1,8 @@
 //! GPM metrics with results instead of output structures.
-#![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
 
 use std::ptr::null;
 
+use crate::driver_support::call;
 use gpubench_virtual_gpu_abi::nvml::calls::nvmlGpmMetricsGet;
 use gpubench_virtual_gpu_abi::nvml::gpm::{GpmMetric, GpmMetricsGet, METRICS};
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -28,8 +28,7 @@ pub fn metrics(pair: [Handle; 2], ids: &[u32]) -> Result<Vec<(i32, f64)>, i32> {
     for (metric, id) in get.metrics.iter_mut().zip(ids) {
         metric.metric_id = *id;
     }
-    // SAFETY: a valid structure.
-    match unsafe { nvmlGpmMetricsGet(&raw mut *get) } {
+    match call!(nvmlGpmMetricsGet(&raw mut *get)) {
         0 => Ok(get.metrics[..ids.len()].iter().map(|m| (m.result, m.value)).collect()),
         code => Err(code),
     }

@@ -9,6 +9,7 @@ use gpubench_virtual_gpu_abi::nvml::mig::InstanceHandle;
 use gpubench_virtual_gpu_abi::nvml::mig::types::{ComputeInstanceInfo, Placement};
 
 use super::{Error, ok};
+use crate::driver_support::call;
 
 /// Profile ids of `3g.40gb` and of a compute instance of all its slices.
 pub const THREE: u32 = 9;
@@ -25,15 +26,13 @@ pub fn out<T>(empty: T, call: impl FnOnce(*mut T) -> i32) -> Result<T, i32> {
 
 /// Sets the mode; returns the activation status.
 pub fn set_mode(device: DeviceHandle, mode: u32) -> Result<i32, i32> {
-    // SAFETY: a valid pointer.
-    out(-1, |place| unsafe { nvmlDeviceSetMigMode(device, mode, place) })
+    out(-1, |place| call!(nvmlDeviceSetMigMode(device, mode, place)))
 }
 
 /// The current and the pending mode.
 pub fn mode(device: DeviceHandle) -> Result<(u32, u32), i32> {
     let mut pending = 9;
-    // SAFETY: valid pointers.
-    let current = out(9, |place| unsafe { nvmlDeviceGetMigMode(device, place, &raw mut pending) })?;
+    let current = out(9, |place| call!(nvmlDeviceGetMigMode(device, place, &raw mut pending)))?;
     Ok((current, pending))
 }
 
@@ -55,8 +54,7 @@ pub fn create(
 
 /// Creates a compute instance at the first free start.
 pub fn create_compute(gpu: InstanceHandle, profile: u32) -> Result<InstanceHandle, i32> {
-    // SAFETY: a valid pointer.
-    out(null_mut(), |to| unsafe { nvmlGpuInstanceCreateComputeInstance(gpu, profile, to) })
+    out(null_mut(), |to| call!(nvmlGpuInstanceCreateComputeInstance(gpu, profile, to)))
 }
 
 /// NVML's description of a compute instance.
@@ -68,8 +66,7 @@ pub fn describe_compute(compute: InstanceHandle) -> Result<ComputeInstanceInfo, 
         profile_id: 99,
         placement: Placement::default(),
     };
-    // SAFETY: a valid pointer.
-    out(empty, |place| unsafe { nvmlComputeInstanceGetInfo_v2(compute, place) })
+    out(empty, |place| call!(nvmlComputeInstanceGetInfo_v2(compute, place)))
 }
 
 /// A GPU instance of three slices with one compute instance, and its MIG device.

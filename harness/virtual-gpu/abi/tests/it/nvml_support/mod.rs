@@ -16,14 +16,16 @@ use std::time::{Duration, Instant};
 
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
+use gpubench_virtual_gpu_abi::nvml::types::EventData;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::Machine;
 
-#[allow(unused_imports, reason = "each test binary uses its own part")]
-pub use crate::driver_support::{Error, alloc, context, function, launch_on, ok, stream};
+pub(crate) use crate::driver_support::{
+    Error, alloc, call, context, function, launch_on, ok, stream,
+};
 pub use crate::mps_support::eventually;
 
 const ROLE: &str = "NVML_TEST_ROLE";
@@ -207,11 +209,8 @@ pub fn wait_for_go() -> Result<(), Error> {
 /// The device's handle, in a library that has been initialised for it.
 pub fn nvml_device() -> Result<DeviceHandle, Error> {
     let mut handle = null_mut();
-    // SAFETY: a valid pointer.
-    unsafe {
-        ok(nvmlInit_v2())?;
-        ok(nvmlDeviceGetHandleByIndex_v2(0, &raw mut handle))?;
-    }
+    ok!(nvmlInit_v2())?;
+    ok!(nvmlDeviceGetHandleByIndex_v2(0, &raw mut handle))?;
     Ok(handle)
 }
 
@@ -246,6 +245,26 @@ pub fn figure<T: Default>(getter: Getter<T>, device: DeviceHandle) -> Result<T, 
     // SAFETY: a valid pointer.
     ok(unsafe { getter(device, &raw mut found) })?;
     Ok(found)
+}
+
+/// A set that is registered for these events.
+pub fn events_of(device: DeviceHandle, types: u64) -> Result<Handle, Error> {
+    let mut set: Handle = null_mut();
+    ok!(nvmlEventSetCreate(&raw mut set))?;
+    ok!(nvmlDeviceRegisterEvents(device, types, set))?;
+    Ok(set)
+}
+
+/// The set's next event, or the code.
+pub fn next_event(set: Handle, timeout_ms: u32) -> Result<EventData, i32> {
+    let nothing = EventData {
+        device: null_mut(),
+        event_type: 0,
+        event_data: 0,
+        gpu_instance_id: 0,
+        compute_instance_id: 0,
+    };
+    mig::out(nothing, |to| call!(nvmlEventSetWait_v2(set, to, timeout_ms)))
 }
 
 /// The text that a call writes into a buffer of `room` bytes.

@@ -50,8 +50,7 @@ pub fn dram_between_instances() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn dram_leaks_the_planted_share_between_instances() -> Result<(), Error> {
-    let test = test_name!("dram_leaks_the_planted_share_between_instances");
-    check(test, &dram_between_instances()?)
+    check(test_name!(), &dram_between_instances()?)
 }
 
 pub fn l2_between_instances() -> Result<Vec<Case>, Error> {
@@ -60,8 +59,7 @@ pub fn l2_between_instances() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn l2_leaks_the_planted_share_between_instances() -> Result<(), Error> {
-    let test = test_name!("l2_leaks_the_planted_share_between_instances");
-    check(test, &l2_between_instances()?)
+    check(test_name!(), &l2_between_instances()?)
 }
 
 pub fn dram_of_one_device() -> Result<Vec<Case>, Error> {
@@ -81,8 +79,7 @@ pub fn dram_of_one_device() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn tenants_of_one_device_share_bandwidth_evenly() -> Result<(), Error> {
-    let test = test_name!("tenants_of_one_device_share_bandwidth_evenly");
-    check(test, &dram_of_one_device()?)
+    check(test_name!(), &dram_of_one_device()?)
 }
 
 pub fn link() -> Result<Vec<Case>, Error> {
@@ -106,8 +103,7 @@ pub fn link() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn copies_queue_in_an_instance_and_share_the_link_between_instances() -> Result<(), Error> {
-    let test = test_name!("copies_queue_in_an_instance_and_share_the_link_between_instances");
-    check(test, &link()?)
+    check(test_name!(), &link()?)
 }
 
 pub fn power() -> Result<Vec<Case>, Error> {
@@ -147,6 +143,5 @@ pub fn power() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn the_power_cap_gives_the_planted_clock() -> Result<(), Error> {
-    let test = test_name!("the_power_cap_gives_the_planted_clock");
-    check(test, &power()?)
+    check(test_name!(), &power()?)
 }

@@ -41,8 +41,7 @@ pub fn percentages() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_percentage_gives_the_planted_sms() -> Result<(), Error> {
-    let test = test_name!("a_percentage_gives_the_planted_sms");
-    check(test, &percentages()?)
+    check(test_name!(), &percentages()?)
 }
 
 pub fn partitions() -> Result<Vec<Case>, Error> {
@@ -70,7 +69,7 @@ pub fn partitions() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_static_partition_has_its_chunks() -> Result<(), Error> {
-    check(test_name!("a_static_partition_has_its_chunks"), &partitions()?)
+    check(test_name!(), &partitions()?)
 }
 
 pub fn instances() -> Result<Vec<Case>, Error> {
@@ -91,7 +90,7 @@ pub fn instances() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn an_instance_has_the_sms_of_its_profile() -> Result<(), Error> {
-    check(test_name!("an_instance_has_the_sms_of_its_profile"), &instances()?)
+    check(test_name!(), &instances()?)
 }
 
 pub fn green_contexts() -> Result<Vec<Case>, Error> {
@@ -112,8 +111,7 @@ pub fn green_contexts() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_green_context_has_exactly_its_sms() -> Result<(), Error> {
-    let test = test_name!("a_green_context_has_exactly_its_sms");
-    check(test, &green_contexts()?)
+    check(test_name!(), &green_contexts()?)
 }
 
 pub fn memory_limits() -> Result<Vec<Case>, Error> {
@@ -142,6 +140,5 @@ pub fn memory_limits() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn noise_does_not_change_a_memory_limit() -> Result<(), Error> {
-    let test = test_name!("noise_does_not_change_a_memory_limit");
-    check(test, &memory_limits()?)
+    check(test_name!(), &memory_limits()?)
 }

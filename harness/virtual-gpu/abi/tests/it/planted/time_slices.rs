@@ -46,8 +46,7 @@ pub fn time_slices() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn slices_and_gaps_have_the_planted_length() -> Result<(), Error> {
-    let test = test_name!("slices_and_gaps_have_the_planted_length");
-    check(test, &time_slices()?)
+    check(test_name!(), &time_slices()?)
 }
 
 pub fn launches() -> Result<Vec<Case>, Error> {
@@ -73,7 +72,7 @@ pub fn launches() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_launch_takes_the_planted_time() -> Result<(), Error> {
-    check(test_name!("a_launch_takes_the_planted_time"), &launches()?)
+    check(test_name!(), &launches()?)
 }
 
 /// Faults are contained, except with the planted probability.
@@ -99,7 +98,7 @@ pub fn faults() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_fault_escapes_with_the_planted_probability() -> Result<(), Error> {
-    check(test_name!("a_fault_escapes_with_the_planted_probability"), &faults()?)
+    check(test_name!(), &faults()?)
 }
 
 pub fn recoveries() -> Result<Vec<Case>, Error> {
@@ -122,6 +121,5 @@ pub fn recoveries() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn service_recovers_after_the_planted_time() -> Result<(), Error> {
-    let test = test_name!("service_recovers_after_the_planted_time");
-    check(test, &recoveries()?)
+    check(test_name!(), &recoveries()?)
 }

@@ -14,24 +14,21 @@
 //! busy host; equal runs differ by a tenth): costs 2.6, loop extrapolation 1.2, profile 1.1,
 //! The Parquet bytes do not change.
 
-mod cost_line;
 pub mod costs;
-pub(crate) mod portable;
-mod profile;
+pub(crate) mod profile;
 
 use std::sync::Arc;
 
-use super::clocking::Clocking;
-use super::execute;
-use super::outcome::Outcome;
-use super::request::Key;
+use super::request::{Key, Outcome};
+use super::rerun::Clocking;
+use super::run;
 use super::state::LaunchProfile;
 use crate::code::Code;
 use crate::entries::FunctionEntry;
 use crate::process::Process;
 use costs::PortableLaunch;
 use gpubench_virtual_gpu_model::state::Cause;
-use portable::portable;
+use profile::portable;
 pub(super) use profile::unchanged;
 
 /// Executes a launch that is not [`unchanged`], and keeps its profile and cost.
@@ -60,7 +57,7 @@ fn cost_or_execute(
     if !full && let Some(outcome) = process.cost_cache().find(launch) {
         return Ok(outcome);
     }
-    let outcome = execute::execute(process, function, key, &launch.pointees, &Clocking::Ideal)?;
+    let outcome = run::execute(process, function, key, &launch.pointees, &Clocking::Ideal)?;
     process.cost_cache().keep(launch, &outcome);
     Ok(outcome)
 }

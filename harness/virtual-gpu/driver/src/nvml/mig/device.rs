@@ -8,7 +8,7 @@ use super::slice;
 use crate::device::Device;
 use crate::handles::Handle;
 use crate::nvml::Error;
-use crate::nvml::target::Target;
+use crate::nvml::library::Target;
 use gpubench_virtual_gpu_model::state::{State, WHOLE};
 
 /// The MIG device under which programs find a compute instance by its index.

@@ -2,8 +2,8 @@
 
 use crate::device::Device;
 use crate::nvml::Error;
+use crate::nvml::events::WaitPolicy;
 use crate::nvml::library::{catch_up_with_the_living, privileged};
-use crate::nvml::wait_policy::WaitPolicy;
 use gpubench_virtual_gpu_model::machine::Mig;
 use gpubench_virtual_gpu_model::mig;
 
