@@ -1,5 +1,4 @@
-//! Puts the facts of the build where `--version` finds them, has equal functions folded, and has the
-//! binary linked for a fixed address.
+//! Puts the facts of the build where `--version` finds them, and has equal functions folded.
 #![expect(clippy::disallowed_methods, reason = "asks the compiler for its version and its folder")]
 
 use std::env;
@@ -7,17 +6,14 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    link_options();
+    fold_equal_functions();
     build_facts();
 }
 
 /// Generic code is compiled again for each type, often to the same instructions. LLD keeps one of
 /// them, which makes the binary 0.8 MB smaller; other linkers may not know the flag. rustc links
 /// with LLD where it brings its own and nobody named another one.
-///
-/// At a fixed address the binary has no 125,000 relocations, for which each start, also that of
-/// every tenant, writes 2 MB in 500 page faults.
-fn link_options() {
+fn fold_equal_functions() {
     const TARGET: &str = "x86_64-unknown-linux-gnu";
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     let Some(rustc) = env::var_os("RUSTC") else {
@@ -35,7 +31,6 @@ fn link_options() {
     let own = format!("lib/rustlib/{TARGET}/bin/gcc-ld/ld.lld");
     if Path::new(sysroot.trim()).join(own).is_file() {
         println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
-        println!("cargo::rustc-link-arg-bins=-no-pie");
     }
 }
 
