@@ -252,11 +252,7 @@ fn without_tail(pairs: &Pairs<'_>, tail: &Tail, row: &mut Row) {
     if !why.is_empty() {
         let (lost, all) = (no_p99 + pairs.left_out.len(), pairs.measured.len());
         let all = all + pairs.left_out.len();
-        row.warn(format!(
-            "{lost} of {}{WITHOUT_TAIL} ({})",
-            counted(all, "block"),
-            why.join("; ")
-        ));
+        row.warn(format!("{lost} of {}{WITHOUT_TAIL} ({})", counted(all, "block"), why.join("; ")));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::arguments::{handles, put, put_new, read};
 use crate::cuda::layout::{AllocNode, Location};
 use gpubench_virtual_gpu_driver::calls::graph::{self, destroy_exec, instantiate, launch};
 use gpubench_virtual_gpu_driver::graph::capture::{begin, end, status};
-use gpubench_virtual_gpu_driver::graph::entries::add;
+use gpubench_virtual_gpu_driver::graph::edit::add;
 use gpubench_virtual_gpu_driver::graph::instantiate::pool_on;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::operation::Action;
