@@ -1,5 +1,5 @@
-//! With the feature `virtual-gpu`: builds the shared objects and the vendor tools of the virtual GPU
-//! in their own workspace, and puts them, compressed, where the crate can embed them.
+//! With the feature `virtual-gpu`: builds the shared objects and the vendor tools of the virtual
+//! GPU in their own workspace, and puts them, compressed, where the crate can embed them.
 
 #[cfg(not(feature = "virtual-gpu"))]
 fn main() {}

@@ -254,7 +254,7 @@ const HOUSES: &[House] = &[
     House {
         root: "harness/virtual-gpu/vendor-tools/src/",
         rooms: &["nvidia_cuda_mps", "nvidia_smi"],
-        sees_all: &["lib"],
+        sees_all: &["lib", "main"],
         read: product_tokens,
     },
     House {

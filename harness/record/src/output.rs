@@ -49,12 +49,21 @@ impl OutputCheck {
     /// finds what lies in its part at that time.
     #[must_use]
     pub fn chance_of_one_request(&self, requests: u64) -> f64 {
-        if requests == 0 {
-            return 0.0;
+        let (all, cycle) = (requests as f64, self.cycle as f64);
+        if requests <= self.cycle {
+            return if requests == 0 { 0.0 } else { 1.0 };
         }
-        let stays = self.cycle.min(requests) as f64 / requests as f64;
+        // Reads lie between the first cycle and the end. Of the requests before the last cycle,
+        // each meets this many on average whose results are still there.
+        let overwritten = all - cycle;
+        let met = if all >= 2.0 * cycle {
+            cycle * (all - 1.5 * cycle) / overwritten
+        } else {
+            overwritten / 2.0
+        };
         let read = self.read_bytes as f64 / self.bytes.max(1) as f64;
-        stays + (1.0 - stays) * (stays * read).min(1.0)
+        let stays = cycle / all;
+        stays + (1.0 - stays) * (read * met / overwritten).min(1.0)
     }
 
     /// Bytes that were read inside the window, over those that `requests` requests wrote.
@@ -96,9 +105,10 @@ mod tests {
         for (requests, chance) in [(0, 0.0), (8, 1.0), (16, 1.0), (64, 0.25)] {
             assert_eq!(check.chance_of_one_request(requests), chance);
         }
-        // Eight reads of 64 bytes: an eighth of the output, in a quarter of the time each.
+        // Eight reads of 64 bytes are an eighth of the output. Of the 48 requests whose results go,
+        // a read meets 13 on average: 16, and fewer in the last cycle.
         let read = OutputCheck { reads: 8, read_bytes: 512, ..check };
-        assert_eq!(read.chance_of_one_request(64), 0.25 + 0.75 * 0.25 / 8.0);
+        assert_eq!(read.chance_of_one_request(64), 0.25 + 0.75 / 8.0 * (16.0 * 40.0 / 48.0 / 48.0));
         assert_eq!(read.read_share(64), Some(512.0 / (4.0 * 4096.0)));
     }
 }

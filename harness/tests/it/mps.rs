@@ -127,20 +127,20 @@ const TERM_PENDING: u64 = 1 << (TERM - 1);
 /// afterwards. Each client has its own file, since clients are ended at the same time.
 const RECORDER: &str = r#"#!/bin/sh
 [ $# = 0 ] || exec "$STAND_IN" "$@"
-read -r line
-case "$line" in
-terminate_client*)
-    client=${line##* }
-    record="$HERE/requests/$client"
-    echo "$line" >> "$record"
-    grep -E '^(State|ShdPnd):' "/proc/$client/status" >> "$record"
-    printf '%s\n' "$line" | "$STAND_IN"
-    status=$?
-    echo "status $status" >> "$record"
-    grep -E '^State:' "/proc/$client/status" >> "$record"
-    exit $status
-esac
-printf '%s\n' "$line" | "$STAND_IN"
+while read -r line; do
+    case "$line" in
+    terminate_client*)
+        client=${line##* }
+        record="$HERE/requests/$client"
+        echo "$line" >> "$record"
+        grep -E '^(State|ShdPnd):' "/proc/$client/status" >> "$record"
+        printf '%s\n' "$line" | "$STAND_IN"
+        echo "status $?" >> "$record"
+        grep -E '^State:' "/proc/$client/status" >> "$record"
+        ;;
+    *) printf '%s\n' "$line" | "$STAND_IN" ;;
+    esac
+done
 "#;
 
 /// Daemons, servers and contexts, and whether the device settings are the defaults.

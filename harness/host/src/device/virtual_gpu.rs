@@ -70,8 +70,29 @@ pub struct VirtualGpu {
     root: PrivateFolder,
     machine: Machine,
     /// The contents of device memory, where the folder does not hold them; a link in the folder
-    /// names this descriptor.
-    memory: Option<OwnedFd>,
+    /// names them.
+    memory: Option<InMemory>,
+}
+
+/// Where contents of device memory are in memory. Programs in a namespace of their own, such as a
+/// container, reach a folder and no descriptor of another process.
+#[derive(Debug)]
+enum InMemory {
+    Folder(PrivateFolder),
+    Descriptor(OwnedFd),
+}
+
+impl InMemory {
+    /// What the link names.
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Folder(folder) => folder.path().join(MEMORY_FILE),
+            Self::Descriptor(memory) => {
+                let own = Path::new("/proc").join(std::process::id().to_string());
+                own.join("fd").join(memory.as_raw_fd().to_string())
+            }
+        }
+    }
 }
 
 impl VirtualGpu {
@@ -82,11 +103,10 @@ impl VirtualGpu {
         let io = |source| SessionError::Io { path: device.display().to_string(), source };
         std::fs::create_dir(&device).map_err(io)?;
         if !is_in_memory(&device) || !has_room(&device) {
-            gpu.memory = memory_file();
+            gpu.memory = memory_folder().or_else(memory_file);
         }
         if let Some(memory) = &gpu.memory {
-            let name = format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd());
-            symlink(name, device.join(MEMORY_FILE)).map_err(io)?;
+            symlink(memory.path(), device.join(MEMORY_FILE)).map_err(io)?;
         }
         let session = Session { privileged: gpu.machine.privileged, ..Session::new(time, seed) };
         session.create(&device, &gpu.machine)?;
@@ -183,8 +203,8 @@ impl VirtualGpu {
         let contents = self.device_dir().join(MEMORY_FILE);
         let in_folder = || {
             if let Some(memory) = self.memory {
+                let bytes = std::fs::metadata(memory.path())?.len();
                 std::fs::remove_file(&contents)?;
-                let bytes = File::from(memory).metadata()?.len();
                 File::create_new(&contents)?.set_len(bytes)?;
             }
             self.root.keep()
@@ -244,14 +264,34 @@ fn is_in_memory(folder: &Path) -> bool {
     statfs(existing(folder)).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC)
 }
 
+/// The folder of this user in the memory that processes share (shm_overview(7)).
+fn shared_memory() -> PathBuf {
+    Path::new("/dev/shm").join(format!("gpubench-{}", own_uid()))
+}
+
+/// A folder there with an empty file; `None` where it is not in memory, or has no room for a run.
+fn memory_folder() -> Option<InMemory> {
+    let parent = shared_memory();
+    if !is_in_memory(&parent) || !has_room(&parent) {
+        return None;
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(&parent).ok()?;
+    remove_dead(&parent, PREFIX);
+    let folder = PrivateFolder::make_in(&parent, PREFIX).ok()?;
+    File::create_new(folder.path().join(MEMORY_FILE)).ok()?;
+    Some(InMemory::Folder(folder))
+}
+
 /// A file in memory that ends with this process; `None` where memory has no room for a run, or
 /// where other processes of this user cannot open the descriptors of this one.
-fn memory_file() -> Option<OwnedFd> {
+fn memory_file() -> Option<InMemory> {
     let opens = dumpable_behavior().is_ok_and(|found| found == DumpableBehavior::Dumpable);
     if !opens || free_memory() < ROOM_BYTES {
         return None;
     }
-    memfd_create("gpubench device memory", MemfdFlags::CLOEXEC).ok()
+    let made = memfd_create("gpubench device memory", MemfdFlags::CLOEXEC);
+    made.ok().map(InMemory::Descriptor)
 }
 
 /// The memory that this process can still take, under the limits of its control groups.
@@ -295,7 +335,7 @@ fn fill(root: &Path) -> std::io::Result<PathBuf> {
     std::fs::create_dir(&bin)?;
     let tools = bin.join("vendor-tools");
     unpack(&tools, TOOLS)?;
-    std::fs::set_permissions(&tools, Permissions::from_mode(0o700))?;
+    std::fs::set_permissions(&tools, Permissions::from_mode(0o755))?;
     for name in COMMANDS {
         symlink("vendor-tools", bin.join(name))?;
     }
@@ -309,13 +349,13 @@ fn unpack(path: &Path, packed: &[u8]) -> std::io::Result<()> {
 
 /// Removes the folders of virtual GPUs whose processes were killed. Returns their paths.
 pub fn remove_leftovers() -> Vec<PathBuf> {
-    let parents = parents().into_iter();
+    let parents = parents().into_iter().chain([shared_memory()]);
     parents.flat_map(|parent| remove_dead(&parent, PREFIX)).collect()
 }
 
 /// Removes the parent folders that hold nothing any more.
 pub fn remove_empty_parents() {
-    for parent in parents() {
+    for parent in parents().into_iter().chain([shared_memory()]) {
         // One that is not empty, or does not exist, stays as it is.
         let _ = std::fs::remove_dir(parent);
     }

@@ -203,7 +203,7 @@ fn each_exit_status_has_its_comparison() {
     assert_eq!(code(&before, &partial, &options), 10);
 }
 
-/// A script tells rows that differ from open ones, which have the same exit status.
+/// A script knows rows that differ from open ones, which have the same exit status.
 #[test]
 fn each_conclusion_has_its_comparison_and_its_last_line() {
     use super::Conclusion::{Equal, Improvement, NotAttributable, NotComparable, Open, Regression};

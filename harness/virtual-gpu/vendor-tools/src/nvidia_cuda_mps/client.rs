@@ -1,7 +1,7 @@
 //! The front end: sends commands to a daemon and prints its answers. As with the vendor's, the exit
-//! status shows only whether the daemon answered. As with that of driver 535.261.03, a terminal gets
-//! each answer at once and a pipe all of them at the end, and a second front end of a daemon prints
-//! nothing.
+//! status shows only whether the daemon answered. As with that of driver 535.261.03, a terminal
+//! gets each answer at once and a pipe all of them at the end, and a second front end of a daemon
+//! prints nothing.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, IsTerminal, Read, Write};
