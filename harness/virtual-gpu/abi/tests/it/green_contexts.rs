@@ -117,7 +117,7 @@ fn placed(_: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
 
 #[test]
 fn a_green_context_is_current_to_one_thread_at_a_time() -> Result<(), Error> {
-    with_streams(test_name!("a_green_context_is_current_to_one_thread_at_a_time"), one_thread)
+    with_streams(test_name!(), one_thread)
 }
 
 /// The first one is current on this thread.
