@@ -248,8 +248,8 @@ const NO_OBJECTS: &str = r#"//! Embeds empty files.
 
 fn main() -> std::io::Result<()> {
     let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
-    std::fs::write(out.join("virtual_gpu.so.zlib"), "")?;
-    std::fs::write(out.join("hami.so.zlib"), "")
+    let embedded = ["virtual_gpu.so.zlib", "hami.so.zlib", "vendor_tools.zlib"];
+    embedded.iter().try_for_each(|name| std::fs::write(out.join(name), ""))
 }
 "#;
 
