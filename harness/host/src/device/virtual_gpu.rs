@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use flate2::read::ZlibDecoder;
@@ -277,6 +277,11 @@ fn memory_folder() -> Option<InMemory> {
     }
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(&parent).ok()?;
+    // Every user may make this name first, and could then exchange what is in it.
+    let found = std::fs::symlink_metadata(&parent).ok()?;
+    if !found.is_dir() || found.uid() != own_uid() || found.mode() & 0o077 != 0 {
+        return None;
+    }
     remove_dead(&parent, PREFIX);
     let folder = PrivateFolder::make_in(&parent, PREFIX).ok()?;
     File::create_new(folder.path().join(MEMORY_FILE)).ok()?;
