@@ -8,12 +8,12 @@ pub mod output;
 #[cfg(test)]
 mod tests;
 
-use std::io::{Error, Read};
+use std::io::Error;
 use std::path::{Path, PathBuf};
 
 use gpubench_plan::PlanError;
 use gpubench_plan::profile::ProfileError;
-use gpubench_record::ExitCode;
+use gpubench_record::{ExitCode, regular_file};
 
 /// An error with a cause outside gpubench; the one exception is [`ExpectedError::Internal`].
 #[derive(Debug, thiserror::Error)]
@@ -374,13 +374,7 @@ pub fn read_text(what: &'static str, path: &Path, bytes_max: u64) -> Result<Stri
 }
 
 fn read_limited(path: &Path, bytes_max: u64) -> std::io::Result<String> {
-    let file = std::fs::File::open(path)?;
-    let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > bytes_max {
-        let accepted = format!("it is too long (accepted: at most {bytes_max} bytes)");
-        return Err(Error::other(accepted));
-    }
+    let bytes = regular_file::read(path, bytes_max)?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         Error::other(format!("it is no text: byte {at} is not UTF-8"))
@@ -402,9 +396,9 @@ mod input_tests {
             |path: &Path, most| read_text("list", path, most).map_err(|error| error.to_string());
         assert_eq!(read(&path, 5).as_deref(), Ok("12345"));
         for (path, most, problem) in [
-            (path.as_path(), 4, "it is too long (accepted: at most 4 bytes)"),
-            (Path::new("/dev/zero"), 1 << 16, "at most 65536 bytes"),
-            (dir.path(), 4, "directory"),
+            (path.as_path(), 4, "it has 5 bytes (accepted: at most 4)"),
+            (Path::new("/dev/zero"), 1 << 16, "it is a pipe or a device"),
+            (dir.path(), 4, "it is a folder"),
         ] {
             let refused = read(path, most).err().unwrap_or_default();
             assert!(refused.starts_with("cannot read list "), "{refused}");

@@ -23,6 +23,7 @@ pub mod output;
 pub mod plan;
 pub mod probe;
 pub mod provenance;
+pub mod regular_file;
 pub mod run;
 pub mod sample;
 pub mod telemetry;

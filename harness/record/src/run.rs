@@ -117,6 +117,35 @@ pub struct RecordLeftOut {
 }
 
 impl RunRecord {
+    /// The first fact that only a virtual GPU has.
+    #[must_use]
+    pub fn sign_of_virtual(&self) -> Option<String> {
+        let (device, run) = (&self.device, &self.provenance);
+        let fact = |name: &str| device.facts.get(name).map(String::as_str);
+        let bound = self.calibration.binding.as_ref();
+        let texts = [
+            ("device.name", Some(device.name.as_str()), "Virtual"),
+            ("device.driver", Some(device.driver.as_str()), "virtual"),
+            ("device.facts.vbios", fact("vbios"), "virtual"),
+            // No vendor has the id FFFF.
+            ("device.pci_id", device.pci_id.as_deref(), "ffff10de"),
+            ("provenance.clock", Some(run.clock.as_str()), "virtual"),
+            ("calibration.binding.kind", bound.map(|to| to.kind.as_str()), "virtual"),
+            ("calibration.binding.name", bound.map(|to| to.name.as_str()), "Virtual"),
+        ];
+        let found = texts.into_iter().find_map(|(key, text, part)| {
+            let text = text.filter(|text| text.contains(part))?;
+            Some(format!("{key} is {text}"))
+        });
+        let hash = fact("machine_hash").map(|hash| format!("device.facts.machine_hash is {hash}"));
+        let device = run
+            .command
+            .windows(2)
+            .find(|two| two[0] == "--device" && two[1].split(':').next() == Some("virtual"));
+        let device = device.map(|_| "provenance.command has --device virtual".to_owned());
+        found.or(hash).or(device)
+    }
+
     /// The planned fault trials that did not run.
     pub fn fault_trials_not_held(&self) -> impl Iterator<Item = &FaultTrial> {
         let held: BTreeSet<&str> =

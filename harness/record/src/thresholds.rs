@@ -50,6 +50,28 @@ const fn service_jitter_low_medium() -> f64 {
     0.50
 }
 
+impl Thresholds {
+    /// Each bound that differs from the built-in one: its key, its value, and the built-in value.
+    #[must_use]
+    pub fn changed(&self) -> Vec<(&'static str, f64, f64)> {
+        let built_in = Self::default();
+        let all: [(_, fn(&Self) -> f64); 10] = [
+            ("retention_l3", |of| of.retention_l3),
+            ("retention_l2", |of| of.retention_l2),
+            ("retention_l1", |of| of.retention_l1),
+            ("guarantee_l3", |of| of.guarantee_l3),
+            ("jitter_negligible", |of| of.jitter_negligible),
+            ("service_jitter_low_medium", |of| of.service_jitter_low_medium),
+            ("effectiveness_max", |of| of.effectiveness_max),
+            ("overlap_min", |of| of.overlap_min),
+            ("drift_max", |of| of.drift_max),
+            ("tail_requests_min", |of| f64::from(of.tail_requests_min)),
+        ];
+        let all = all.into_iter().map(|(key, of)| (key, of(self), of(&built_in)));
+        all.filter(|(_, own, built_in)| own != built_in).collect()
+    }
+}
+
 impl Default for Thresholds {
     fn default() -> Self {
         Self {

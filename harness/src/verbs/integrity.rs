@@ -49,20 +49,14 @@ pub fn score_again(run: &mut RunRecord) -> ScoredAgain {
     let rules = &stored.scoring;
     let outcomes: Vec<Outcome> = run.cells.iter().map(|cell| cell.outcome.clone()).collect();
     if let Err(error) = rescore(run, &[]) {
-        let (cells, planned) = (take(&mut run.cells), take(&mut run.plan.cells));
-        *run = stored;
-        run.cells = cells;
-        run.plan.cells = planned;
+        // What it says cannot be checked, so it says nothing.
+        clear_scores(run);
+        run.scoring.clone_from(rules);
         for (cell, outcome) in run.cells.iter_mut().zip(outcomes) {
             cell.outcome = outcome;
         }
-        return if run.scoring == score::VERSION {
-            let text = format!("the scores of the record do not follow from its cells: {error}");
-            ScoredAgain { differences: vec![text], note: None }
-        } else {
-            let text = format!("{} scored it, and its scores stay: {error}", run.scoring);
-            ScoredAgain { differences: Vec::new(), note: Some(text) }
-        };
+        let text = format!("its scores cannot be made from its cells, and are left out: {error}");
+        return ScoredAgain { differences: vec![text], note: None };
     }
     if *rules != score::VERSION {
         let version = score::VERSION;
@@ -70,6 +64,19 @@ pub fn score_again(run: &mut RunRecord) -> ScoredAgain {
         return ScoredAgain { note: Some(note), ..ScoredAgain::default() };
     }
     ScoredAgain { differences: differences(&stored, &without_cells(run)), note: None }
+}
+
+/// Removes the parts of [`SCORES`].
+fn clear_scores(run: &mut RunRecord) {
+    run.matrix.clear();
+    run.overall.clear();
+    run.service.clear();
+    run.tenant_limits.clear();
+    run.dose_curves.clear();
+    run.operator.clear();
+    run.probe_figures.clear();
+    run.fault_tallies.clear();
+    run.claims.clear();
 }
 
 /// A copy of a record without its cells, measured and planned, which are most of it.
@@ -202,7 +209,7 @@ mod tests {
     use gpubench_record::RunRecord;
     use gpubench_store::Record;
 
-    use super::{ScoredAgain, score_again};
+    use super::{ScoredAgain, score, score_again};
 
     type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -247,6 +254,22 @@ mod tests {
         let mut run = run.clone();
         super::rescore(&mut run, &[])?;
         Ok(run.matrix)
+    }
+
+    /// Whatever rules its file names.
+    #[test]
+    fn a_record_that_cannot_be_scored_keeps_no_score() -> TestResult {
+        for rules in [score::VERSION, "scoring-v2", "scoring-v9"] {
+            let mut run = real()?;
+            run.scoring = rules.to_owned();
+            let twice = run.cells[0].clone();
+            run.cells.push(twice);
+            let found = score_again(&mut run);
+            let said = found.differences.first().ok_or("no difference")?;
+            assert!(said.contains("are left out: cell 0000-"), "{said}");
+            assert!(run.matrix.is_empty() && run.overall.is_empty() && run.claims.is_empty());
+        }
+        Ok(())
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use gpubench_host::device::virtual_gpu;
 use gpubench_judge::figures::retention_charts;
 use gpubench_judge::gate::OPEN_REQUESTS;
 use gpubench_judge::score;
-use gpubench_record::{CellFigures, CellResult, Condition, RunRecord, counted};
+use gpubench_record::{CellFigures, CellResult, Condition, DeviceKind, RunRecord, counted};
 use gpubench_reports::{Format, RenderOptions, View};
 use gpubench_show::Page;
 use gpubench_store::Record;
@@ -221,7 +222,14 @@ fn store(
 }
 
 pub fn open(dir: &Path) -> Result<Record, ExpectedError> {
-    Record::open(dir).map_err(|error| verdict::from_store(dir, error))
+    let mut record = Record::open(dir).map_err(|error| verdict::from_store(dir, error))?;
+    let device = &record.run().device;
+    if device.kind == DeviceKind::Real
+        && let Some(machine) = virtual_gpu::machine_of(&device.uuid)
+    {
+        record.mark_virtual(&format!("device.uuid is that of the machine {machine}"));
+    }
+    Ok(record)
 }
 
 // The latency charts of a record, for the formats that show them.

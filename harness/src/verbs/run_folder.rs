@@ -79,7 +79,30 @@ fn lock(out: &Path, folder: File) -> Result<RunFolder, ExpectedError> {
     if [RECORD_FILE, EVENTS_FILE].into_iter().any(is_there) {
         return Err(verdict::from_store(out, StoreError::Occupied { dir }));
     }
-    Ok(folder)
+    let refused = |problem: String| {
+        let accepted = "a new folder, or an empty one";
+        ExpectedError::usage(
+            format!("--out {}: {problem} (accepted: {accepted})", out.display()),
+            None,
+        )
+    };
+    let is_home = std::env::var_os("HOME").is_some_and(|home| is_same(out, Path::new(&home)));
+    if is_home {
+        return Err(refused("it is the home folder".to_owned()));
+    }
+    let entries = std::fs::read_dir(out).map_err(|error| refused(error.to_string()))?;
+    // An empty file system has this folder.
+    let names =
+        entries.flatten().map(|entry| entry.file_name()).filter(|name| name != "lost+found");
+    match names.min() {
+        Some(name) => Err(refused(format!("it holds {}", name.display()))),
+        None => Ok(folder),
+    }
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(a).is_some() && real(a) == real(b)
 }
 
 // What a run writes about its command line, so that a later start can go on with it.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gpubench_record::regular_file;
 use gpubench_run::rfc3339_now;
 use gpubench_store::{CHECKSUMS_FILE, SIGNATURE_FILE, damaged_or_unlisted};
 use minisign::{PublicKey, SecretKey, SecretKeyBox, SignatureBox};
@@ -45,8 +46,8 @@ impl SigningKey {
     /// Signs the list of the files of a finished record.
     pub fn sign(&self, dir: &Path) -> Result<(), ExpectedError> {
         let list = dir.join(CHECKSUMS_FILE);
-        let bytes =
-            std::fs::read(&list).map_err(|error| ExpectedError::from_write(&list, error))?;
+        let bytes = regular_file::read(&list, WRITTEN_BYTES_MAX)
+            .map_err(|error| ExpectedError::from_write(&list, error))?;
         let comment = format!("timestamp:{}\tfile:{CHECKSUMS_FILE}\thashed", rfc3339_now());
         let signed = minisign::sign(
             None,
@@ -119,7 +120,7 @@ pub fn problems(dir: &Path, key: &VerifyingKey) -> Result<Vec<String>, ExpectedE
         return bad("another key made it".to_owned());
     }
     let list = dir.join(CHECKSUMS_FILE);
-    let Ok(bytes) = std::fs::read(&list) else {
+    let Ok(bytes) = regular_file::read(&list, WRITTEN_BYTES_MAX) else {
         return bad(format!("{CHECKSUMS_FILE}, which it signs, cannot be read"));
     };
     if minisign::verify(&key.key, &signature, Cursor::new(bytes), true, false, false).is_err() {

@@ -6,6 +6,7 @@ use gpubench_record::{
     ClaimRow, DoseCurve, Ends, Estimate, MatrixRow, OperatorRow, RunRecord, TenantTime,
 };
 
+use super::document::changed_thresholds;
 use super::rfc4180::{Terminator, WriterBuilder};
 use super::{Format, RenderError, RenderOptions, curves};
 
@@ -103,7 +104,13 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
         text(&row.aggressor),
         row.outcome.outcome.as_str().to_owned(),
         text(&row.outcome.reason),
-        [row.warnings.as_slice(), record.problems.as_slice()].concat().join("; "),
+        [
+            row.warnings.as_slice(),
+            record.problems.as_slice(),
+            changed_thresholds(record).as_slice(),
+        ]
+        .concat()
+        .join("; "),
         text(&row.level),
         text(&row.word),
         row.claimed.join("; "),

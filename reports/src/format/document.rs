@@ -130,6 +130,7 @@ pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
         let reason = record.incomplete_reason.as_deref().unwrap_or("the record gives no reason");
         notices.push(format!("INCOMPLETE: {}", clean(reason)));
     }
+    notices.extend(changed_thresholds(record));
     for interruption in &record.interruptions {
         let text = clean(&interruption.to_string());
         notices.push(format!("RESUMED: {text}; blocks of both starts count"));
@@ -149,6 +150,16 @@ pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
         notices.push("NOTHING MEASURED: no row of the matrix has a trusted figure".to_owned());
     }
     notices
+}
+
+/// The bounds of levels that the profile set, each with the built-in one.
+pub(super) fn changed_thresholds(record: &RunRecord) -> Option<String> {
+    let changed = record.plan.thresholds.changed().into_iter();
+    let texts: Vec<String> = changed
+        .map(|(key, own, built_in)| format!("{key} is {own} (built in: {built_in})"))
+        .collect();
+    let all = texts.join(", ");
+    (!all.is_empty()).then(|| format!("THRESHOLDS CHANGED BY THE PROFILE: {all}"))
 }
 
 /// Records that do not count, and warnings from opening the record.

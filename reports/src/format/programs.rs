@@ -140,6 +140,11 @@ fn of_record(record: &RunRecord, text: &mut Lines) {
         "Damaged files of the record, and scores that do not follow from its cells.",
         [(String::new(), record.problems.len() as f64)],
     );
+    text.gauge(
+        "thresholds_changed",
+        "Thresholds of levels that the profile set to other values than the built-in ones.",
+        [(String::new(), record.plan.thresholds.changed().len() as f64)],
+    );
     let outcomes = [
         OutcomeKind::Measured,
         OutcomeKind::Waived,

@@ -2,8 +2,9 @@
 //! `record.json`.
 
 use std::fs::File;
-use std::io::{Error, Read};
 use std::path::{Path, PathBuf};
+
+use gpubench_record::regular_file;
 
 use super::error::StoreError;
 
@@ -15,35 +16,12 @@ const BYTES_MAX: u64 = 1 << 29;
 
 /// Opens a regular file for reading.
 pub(super) fn open(path: &Path) -> Result<File, StoreError> {
-    open_regular(path).map_err(StoreError::io("read", path))
-}
-
-/// [`open`] for a caller with another error.
-pub(super) fn open_regular(path: &Path) -> std::io::Result<File> {
-    // Asked before the file is opened, because opening a pipe waits for a writer.
-    let found = std::fs::metadata(path)?;
-    if found.is_dir() {
-        return Err(Error::other("it is a folder (accepted: a regular file)"));
-    }
-    if !found.is_file() {
-        return Err(Error::other("it is a pipe or a device (accepted: a regular file)"));
-    }
-    File::open(path)
+    regular_file::open(path).map_err(StoreError::io("read", path))
 }
 
 /// The bytes of a regular file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
-    let bytes = open_regular(path).and_then(|file| {
-        let length = file.metadata()?.len();
-        if length > BYTES_MAX {
-            let accepted = format!("it has {length} bytes (accepted: at most {BYTES_MAX})");
-            return Err(Error::other(accepted));
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
-        file.take(BYTES_MAX).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    });
-    bytes.map_err(StoreError::io("read", path))
+    regular_file::read(path, BYTES_MAX).map_err(StoreError::io("read", path))
 }
 
 // Writes a file as a whole or not at all: a temporary file beside it, synced, checked, renamed.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use gpubench_record::{FormatVersion, Json, RunEvent, TelemetryRow};
+use gpubench_record::{FormatVersion, Json, RunEvent, TelemetryRow, regular_file};
 
 use super::error::{StoreError, without_position};
 use super::{EVENTS_FILE, RECORD_FILE, TELEMETRY_LOG_FILE, files};
@@ -257,7 +257,7 @@ pub fn parse_events(path: &Path, bytes: &[u8]) -> Result<Events, StoreError> {
 
 /// Whether a live process still appends to the events in `dir`.
 pub(super) fn is_being_written(dir: &Path) -> bool {
-    let file = files::open_regular(&dir.join(EVENTS_FILE));
+    let file = regular_file::open(&dir.join(EVENTS_FILE));
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 

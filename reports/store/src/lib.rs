@@ -31,7 +31,7 @@ mod upgrade;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
-use gpubench_record::{RunRecord, SampleRow, TelemetryRow};
+use gpubench_record::{DeviceKind, RunRecord, SampleRow, TelemetryRow};
 
 use crate::latency::Latencies;
 
@@ -117,7 +117,7 @@ impl Record {
             losses::damages(dir, &losses)?.into_iter().unzip();
         warnings.extend(losses);
         warnings.extend(texts);
-        Ok(Self {
+        let mut record = Self {
             dir: dir.to_path_buf(),
             run,
             warnings,
@@ -126,7 +126,13 @@ impl Record {
             damaged,
             samples: OnceCell::new(),
             latencies: OnceCell::new(),
-        })
+        };
+        if record.run.device.kind == DeviceKind::Real
+            && let Some(sign) = record.run.sign_of_virtual()
+        {
+            record.mark_virtual(&sign);
+        }
+        Ok(record)
     }
 
     pub fn run(&self) -> &RunRecord {
@@ -141,6 +147,14 @@ impl Record {
     /// Its folder.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Shows the record as one of the virtual GPU, with what says so: its file is damaged.
+    pub fn mark_virtual(&mut self, sign: &str) {
+        self.run.device.kind = DeviceKind::Virtual;
+        self.damaged.push(RECORD_FILE.to_owned());
+        self.warnings
+            .push(format!("it names its device real, and it is of the virtual GPU: {sign}"));
     }
 
     /// Warnings about its files.

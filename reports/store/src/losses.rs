@@ -4,13 +4,13 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use gpubench_record::Plan;
+use gpubench_record::{Plan, regular_file};
 
 use super::error::StoreError;
 use super::sample_file::SampleLog;
 use super::{
     CELLS_FOLDER, EVENTS_FILE, LATENCIES_FILE, RECORD_FILE, SAMPLES_FILE, TELEMETRY_FILE,
-    TELEMETRY_LOG_FILE, checksums, files, log_path, parquet, samples, telemetry,
+    TELEMETRY_LOG_FILE, checksums, log_path, parquet, samples, telemetry,
 };
 
 /// The page of a finished run, which its checksums list too.
@@ -102,7 +102,7 @@ fn without_checksum(dir: &Path) -> Result<Vec<String>, StoreError> {
 }
 
 fn ends_with_line(path: &Path) -> Result<bool, StoreError> {
-    let last = files::open_regular(path).and_then(|mut file| {
+    let last = regular_file::open(path).and_then(|mut file| {
         let mut last = *b"\n";
         if file.metadata()?.len() > 0 {
             file.seek(SeekFrom::End(-1))?;

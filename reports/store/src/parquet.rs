@@ -11,6 +11,7 @@ use std::io;
 use std::io::{BufReader, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use gpubench_record::regular_file;
 use polars_core::prelude::{
     Column, DataFrame, DataType, IntoColumn, NamedFrom, PlSmallStr, PolarsError, PolarsResult,
     Schema, Series,
@@ -26,7 +27,6 @@ use polars_parquet_format::{
 };
 
 use super::error::StoreError;
-use super::files;
 use crate::parquet;
 
 /// Rows of a row group, which is also the most that is held in memory at once.
@@ -229,7 +229,7 @@ const HEADER_BYTES_MAX: usize = 1 << 20;
 
 /// Whether the file lacks its end.
 pub(super) fn is_torn(path: &Path) -> Result<bool, StoreError> {
-    let end = files::open_regular(path).and_then(|mut file| {
+    let end = regular_file::open(path).and_then(|mut file| {
         let mut end = [0; MAGIC.len()];
         if file.metadata()?.len() >= 3 * MAGIC.len() as u64 {
             file.seek(SeekFrom::End(-(MAGIC.len() as i64)))?;
@@ -291,7 +291,7 @@ fn empty_metadata(table: &Table) -> io::Result<FileMetaData> {
 
 /// The complete row groups of a torn file.
 fn row_groups(path: &Path, table: &Table) -> Result<Vec<RowGroup>, StoreError> {
-    let found = files::open_regular(path).and_then(|file| {
+    let found = regular_file::open(path).and_then(|file| {
         // The first element of a schema is its root.
         let columns = empty_metadata(table)?.schema.split_off(1);
         let bytes = file.metadata()?.len();
@@ -312,7 +312,7 @@ fn row_groups(path: &Path, table: &Table) -> Result<Vec<RowGroup>, StoreError> {
 /// failed allocation ends the process. Only the checksum confirms them, and a file may have none.
 pub(super) fn check_pages(path: &Path, metadata: &FileMetadata) -> Result<(), StoreError> {
     let damaged = |reason: String| StoreError::Parquet { path: path.to_path_buf(), reason };
-    let opened = files::open_regular(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+    let opened = regular_file::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
     let (bytes, file) = opened.map_err(StoreError::io("read", path))?;
     let mut pages = Pages { file: BufReader::new(file), bytes };
     for (at, group) in metadata.row_groups.iter().enumerate() {

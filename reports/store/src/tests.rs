@@ -3,12 +3,14 @@
 mod finishing;
 mod properties;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 
 use gpubench_record::{
-    CellTenant, FORMAT_VERSION, FormatVersion, GateKind, GateScope, Json, MechanismRow, Outcome,
-    Proof, ProofTime, Role, RunEvent, SampleRow, TelemetryRow, TenantResult,
+    CalibrationBinding, CellTenant, DeviceKind, FORMAT_VERSION, FormatVersion, GateKind, GateScope,
+    Json, MechanismRow, Outcome, Proof, ProofTime, Role, RunEvent, RunRecord, SampleRow,
+    TelemetryRow, TenantResult,
 };
 use gpubench_sample_records as sample_records;
 use tempfile::TempDir;
@@ -337,4 +339,57 @@ fn latencies_are_the_same_from_the_log_and_from_the_samples() {
     let record = Record::open(dir.path()).unwrap();
     let error = record.latencies("b00-c000", "victim").unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+/// Each fact of a virtual GPU that a record which names its device real still has.
+#[test]
+fn a_record_that_hides_one_sign_of_the_virtual_gpu_is_shown_as_virtual() {
+    type Sign = fn(&mut RunRecord);
+    let signs: [(&str, Sign); 9] = [
+        ("device.name", |run| run.device.name = "Virtual H100".to_owned()),
+        ("device.driver", |run| run.device.driver = "580.00.virtual".to_owned()),
+        ("device.facts.vbios", |run| {
+            run.device.facts.insert("vbios".to_owned(), "00.00.virtual".to_owned());
+        }),
+        ("device.facts.machine_hash", |run| {
+            run.device.facts.insert("machine_hash".to_owned(), "5eed".to_owned());
+        }),
+        ("device.pci_id", |run| run.device.pci_id = Some("ffff10de:ffff10de".to_owned())),
+        ("provenance.clock", |run| run.provenance.clock = "virtual".to_owned()),
+        ("provenance.command", |run| {
+            run.provenance.command =
+                ["matrix", "--device", "virtual:h200"].map(str::to_owned).to_vec();
+        }),
+        ("calibration.binding.kind", |run| {
+            if let Some(bound) = &mut run.calibration.binding {
+                bound.kind = DeviceKind::Virtual;
+            }
+        }),
+        ("calibration.binding.name", |run| {
+            if let Some(bound) = &mut run.calibration.binding {
+                bound.name = "Virtual H100".to_owned();
+            }
+        }),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    let mut real = sample_records::real();
+    real.calibration.binding = Some(CalibrationBinding {
+        uuid: real.device.uuid.clone(),
+        name: real.device.name.clone(),
+        kind: DeviceKind::Real,
+        peaks: BTreeMap::new(),
+        entries_hash: String::new(),
+    });
+    write_record_json(dir.path(), &real).unwrap();
+    assert_eq!(Record::open(dir.path()).unwrap().run().device.kind, DeviceKind::Real);
+    for (key, plant) in signs {
+        let mut forged = real.clone();
+        plant(&mut forged);
+        write_record_json(dir.path(), &forged).unwrap();
+        let record = Record::open(dir.path()).unwrap();
+        assert_eq!(record.run().device.kind, DeviceKind::Virtual, "{key}");
+        assert!(record.is_damaged(RECORD_FILE), "{key}");
+        let said = record.warnings().iter().any(|text| text.contains(key));
+        assert!(said, "{key}: {:?}", record.warnings());
+    }
 }

@@ -8,11 +8,12 @@ use std::fs::{File, Permissions};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use flate2::read::ZlibDecoder;
 use gpubench_virtual_gpu::device::DeviceError;
 use gpubench_virtual_gpu::host_process::own_uid;
-use gpubench_virtual_gpu::machine::MachineError;
+use gpubench_virtual_gpu::machine::{BUILT_IN, MachineError};
 use gpubench_virtual_gpu::session::{MEMORY_FILE, SessionError};
 use gpubench_virtual_gpu::{NAMES as COMMANDS, nvidia_cuda_mps};
 use procfs::{Current, Meminfo};
@@ -40,6 +41,17 @@ const TOOLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vendor_tools.zlib
 /// The names with which programs load the driver's libraries: cudarc tries `libcuda.so` first and
 /// `libcuda.so.1` last, nvml-wrapper loads `libnvidia-ml.so`.
 const NAMES: [&str; 4] = ["libcuda.so", "libcuda.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1"];
+
+/// The built-in machine with this UUID.
+#[must_use]
+pub fn machine_of(uuid: &str) -> Option<&'static str> {
+    // Parsed once: a fleet has thousands of records.
+    static UUIDS: LazyLock<Vec<(String, &str)>> = LazyLock::new(|| {
+        let names = BUILT_IN.iter().map(|(name, _)| *name);
+        names.filter_map(|name| Some((Machine::load(name).ok()?.uuid(), name))).collect()
+    });
+    UUIDS.iter().find(|(known, _)| known == uuid).map(|(_, name)| *name)
+}
 
 /// Beginning of the names of the folders.
 const PREFIX: &str = "virtual-gpu-";

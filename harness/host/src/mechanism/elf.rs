@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use gpubench_record::regular_file;
 use object::elf::{ELFMAG, EM_AARCH64, EM_X86_64, ET_DYN, FileHeader64, PT_INTERP, SHT_DYNSYM};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, Sym as _};
 use object::{FileKind, LittleEndian};
@@ -42,7 +43,7 @@ impl From<object::read::Error> for ElfError {
 /// Whether the program in a file is static; `None` if the file cannot be read as a program.
 pub(super) fn is_static(path: &Path) -> Option<bool> {
     let mut head = Vec::new();
-    let file = std::fs::File::open(path).ok()?;
+    let file = regular_file::open(path).ok()?;
     file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
     names_loader(&head).ok().map(|named| !named)
 }

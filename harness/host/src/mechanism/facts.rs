@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gpubench_record::regular_file;
 use serde::Serialize;
 
 use super::control_groups::ControlGroups;
@@ -189,7 +190,7 @@ fn find_hami(inputs: &HostInputs) -> Option<HamiLibrary> {
     };
     candidates.iter().find_map(|path| {
         let path = path.canonicalize().ok()?;
-        let bytes = std::fs::read(&path).ok()?;
+        let bytes = regular_file::read(&path, LIBRARY_BYTES_MAX).ok()?;
         Some(HamiLibrary {
             hash: blake3::hash(&bytes).to_hex().to_string(),
             problem: limits_nothing(&path, &bytes),
@@ -208,11 +209,14 @@ pub fn hami_needs_wall_clock(users: Option<&Path>, stands_in: bool) -> bool {
         None if stands_in => return false,
         None => Path::new(HAMI_INSTALLED),
     };
-    let Ok(bytes) = std::fs::read(library) else {
+    let Ok(bytes) = regular_file::read(library, LIBRARY_BYTES_MAX) else {
         return false;
     };
     elf::exports(&bytes).is_ok_and(|names| !names.contains(KEEPS_VIRTUAL_TIME))
 }
+
+/// Of HAMi-core it has less than 1 MB.
+const LIBRARY_BYTES_MAX: u64 = 256 << 20;
 
 /// Functions that HAMi-core replaces: symbol lookup, and calls that it counts and delays
 /// (HAMi-core, `libvgpu.c`, `memory.c`).

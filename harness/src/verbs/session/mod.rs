@@ -17,13 +17,13 @@ use gpubench_compare::render::{Detail, diff_page};
 use gpubench_compare::session::{Doubts, Keys, Work};
 use gpubench_compare::{RowKey, Session};
 use gpubench_judge::figures;
-use gpubench_record::{Axis, RunRecord};
+use gpubench_record::{Axis, RunRecord, Thresholds};
 use gpubench_show::Page;
 use gpubench_store::Record;
 use gpubench_store::{RECORD_FILE, Reading};
 
 use super::open::{Checked, checked, checked_run};
-use super::record::score_opened;
+use super::record::{rescore, score_opened};
 use super::{open, verdict};
 use crate::error::ExpectedError;
 
@@ -124,7 +124,9 @@ pub fn records(
         let name = folder.path.display().to_string();
         let read = |dir: &Path| {
             let record = open(dir)?;
-            scored(dir, &record)
+            let mut one = scored(dir, &record)?;
+            by_built_in_thresholds(dir, &mut one)?;
+            Ok::<_, ExpectedError>(one)
         };
         match read(&folder.path) {
             Ok(mut one) => {
@@ -162,12 +164,14 @@ fn session(dir: &Path) -> Result<Session, ExpectedError> {
     let record = open(dir)?;
     let mut losses = Vec::new();
     let telemetry = telemetry(&record, &mut losses);
-    let Checked { run, warnings, is_doubtful, .. } = if record.is_rebuilt() {
+    let mut checked = if record.is_rebuilt() {
         scored(dir, &record)?
     } else {
         let (warnings, is_damaged) = (record.warnings().to_vec(), record.is_damaged(RECORD_FILE));
         checked_run(record.into_run(), &warnings, is_damaged)
     };
+    by_built_in_thresholds(dir, &mut checked)?;
+    let Checked { run, warnings, is_doubtful, .. } = checked;
     losses.splice(0..0, warnings);
     if !run.complete {
         let reason = run.incomplete_reason.as_deref();
@@ -185,6 +189,24 @@ fn scored(dir: &Path, record: &Record) -> Result<Checked, ExpectedError> {
     let scored = score_opened(record)
         .map_err(|error| ExpectedError::unreadable_record(dir, error.to_string()));
     scored.map(|(run, warnings)| Checked { run, warnings, note: None, is_doubtful: false })
+}
+
+/// Records with different bounds of levels are compared by the built-in ones.
+fn by_built_in_thresholds(dir: &Path, checked: &mut Checked) -> Result<(), ExpectedError> {
+    let run = &mut checked.run;
+    let changed = run.plan.thresholds.changed();
+    let keys: Vec<&str> = changed.iter().map(|(key, ..)| *key).collect();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    run.plan.thresholds = Thresholds::default();
+    let keys = keys.join(", ");
+    rescore(run, &[]).map_err(|error| {
+        let text = format!("its profile sets {keys}, and its cells give no other scores: {error}");
+        ExpectedError::unreadable_record(dir, text)
+    })?;
+    checked.warnings.push(format!("scored by the built-in thresholds: its profile sets {keys}"));
+    Ok(())
 }
 
 /// The telemetry; without it there are no clocks, which is a loss and no error.

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use gpubench_compare::Session;
 use gpubench_compare::history::Declared;
-use gpubench_record::{excerpt, parser_message};
+use gpubench_record::{excerpt, parser_message, regular_file};
 use gpubench_run::rfc3339;
 use gpubench_store::{
     CELLS_FOLDER, CHECKSUMS_FILE, EVENTS_FILE, LATENCIES_FILE, RECORD_FILE, SAMPLES_FILE,
@@ -30,11 +30,27 @@ const DECLARED_FILE: &str = "declared.jsonl";
 pub fn declare(folder: &Path, change: &Declared) -> Result<PathBuf, ExpectedError> {
     let path = folder.join(DECLARED_FILE);
     let line = serde_json::to_string(change).map_err(ExpectedError::internal)?;
-    let mut options = OpenOptions::new();
-    let file = options.create(true).append(true).open(&path);
-    file.and_then(|mut file| writeln!(file, "{line}"))
-        .map_err(|error| ExpectedError::from_write(&path, error))?;
+    let appended = || {
+        if is_there(&path) {
+            regular_file::open(&path)?;
+        }
+        let mut file = OpenOptions::new().create(true).append(true).read(true).open(&path)?;
+        // Behind a line that was cut short a new one begins.
+        let mut last = [b'\n'];
+        if file.metadata()?.len() > 0 {
+            file.seek(SeekFrom::End(-1))?;
+            file.read_exact(&mut last)?;
+        }
+        let start = if last == [b'\n'] { "" } else { "\n" };
+        file.write_all(format!("{start}{line}\n").as_bytes())
+    };
+    appended().map_err(|error| ExpectedError::from_write(&path, error))?;
     Ok(path)
+}
+
+/// Whether a name is taken. What cannot be read, a link to nothing among it, is not absent.
+fn is_there(path: &Path) -> bool {
+    !path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 /// The declared changes of these folders.
@@ -42,7 +58,7 @@ pub fn declared(folders: &[PathBuf]) -> Result<Vec<Declared>, ExpectedError> {
     let mut found = Vec::new();
     for folder in folders {
         let path = folder.join(DECLARED_FILE);
-        if !path.is_file() {
+        if !is_there(&path) {
             continue;
         }
         let text = read_text("declared changes", &path, RECORD_BYTES_MAX)?;
@@ -99,7 +115,7 @@ pub type Pins = BTreeMap<String, Pin>;
 /// The pinned baselines of a folder; none without the file.
 pub fn pins(folder: &Path) -> Result<Pins, ExpectedError> {
     let path = folder.join(PINS_FILE);
-    if !path.is_file() {
+    if !is_there(&path) {
         return Ok(Pins::new());
     }
     let text = read_text("pinned baselines", &path, RECORD_BYTES_MAX)?;
@@ -336,6 +352,9 @@ mod tests {
         assert!(error.contains(said) && error.contains("line 3"), "{error}");
         std::fs::write(folder.join(PINS_FILE), "[]")?;
         assert!(pins(folder).is_err());
+        std::fs::remove_file(folder.join(PINS_FILE))?;
+        std::os::unix::fs::symlink("gone", folder.join(PINS_FILE))?;
+        assert!(pins(folder).is_err() && pruning(folder, &Keep::Last(1)).is_err());
         Ok(())
     }
 }

@@ -1,0 +1,39 @@
+//! Files that a user names: regular ones alone, up to a length.
+
+use std::fs::File;
+use std::io::{Error, Read, Result};
+use std::path::Path;
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+/// When it cannot be opened, or is a folder, a pipe or a device.
+pub fn open(path: &Path) -> Result<File> {
+    // Asked before the file is opened, because opening a pipe waits for a writer.
+    let found = std::fs::metadata(path)?;
+    if found.is_dir() {
+        return Err(Error::other("it is a folder (accepted: a regular file)"));
+    }
+    if !found.is_file() {
+        return Err(Error::other("it is a pipe or a device (accepted: a regular file)"));
+    }
+    File::open(path)
+}
+
+/// The bytes of a regular file.
+///
+/// # Errors
+/// As [`open`], and when it has more than `bytes_max` bytes.
+pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
+    let file = open(path)?;
+    let length = file.metadata()?.len();
+    let mut bytes = Vec::with_capacity(usize::try_from(length.min(bytes_max)).unwrap_or_default());
+    // It may grow meanwhile, and files of /proc have no length.
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    let length = length.max(bytes.len() as u64);
+    if length > bytes_max {
+        let accepted = format!("it has {length} bytes (accepted: at most {bytes_max})");
+        return Err(Error::other(accepted));
+    }
+    Ok(bytes)
+}
