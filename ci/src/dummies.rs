@@ -18,7 +18,6 @@ const MAP: &str = "harness/ARCHITECTURE.md";
 const KINDS: &[&str] =
     &["a mechanism", "a workload", "a fault", "a report format", "a sub-axis", "a probe"];
 
-/// What every dummy is called.
 const DUMMY: &str = "dummy_entry";
 
 /// Adds the dummies and compiles; the answer lists the files that each one touched.
@@ -37,7 +36,6 @@ pub fn run(root: &Path) -> Result<String, CiError> {
     Ok(report)
 }
 
-/// What one dummy took.
 #[derive(Debug, PartialEq, Eq)]
 struct Touched {
     kind: String,

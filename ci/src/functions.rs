@@ -14,9 +14,7 @@ pub struct Function<'a> {
     pub name: &'a str,
     /// The line of `fn`, from 1.
     pub line: usize,
-    /// Its possible callers.
     pub reach: Reach,
-    /// Names in its body.
     pub names: BTreeSet<&'a str>,
 }
 

@@ -12,7 +12,6 @@ use crate::tree::{SourceFile, Tree};
 /// One package and the Rust files under its `src`.
 #[derive(Debug)]
 pub struct Package<'a> {
-    /// Name in the manifest.
     pub name: String,
     /// Path of its `src` folder, with `/` at its end.
     pub source: String,
@@ -28,7 +27,6 @@ impl Package<'_> {
     }
 }
 
-/// Every package of the tree, in path order.
 pub fn packages(tree: &Tree) -> Vec<Package<'_>> {
     let manifests = tree.files().filter_map(manifest);
     let package = |(folder, manifest): (String, Table)| {

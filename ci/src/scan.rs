@@ -4,16 +4,13 @@
 //! There is no parser; rules match short sequences of tokens. The compiler reports malformed
 //! source.
 
-/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// An identifier or keyword.
     Word,
     /// One punctuation character, or `::`.
     Punct,
     /// A string, byte string, character or number.
     Literal,
-    /// A lifetime or loop label.
     Lifetime,
     /// A line or block comment, documentation included.
     Comment,
@@ -22,7 +19,6 @@ pub enum Kind {
 /// One token of a source file.
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'a> {
-    /// Its text, with quotes.
     pub text: &'a str,
     /// Its first line, from 1.
     pub line: usize,

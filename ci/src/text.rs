@@ -9,7 +9,6 @@ use crate::tree::SourceFile;
 /// One word and its line, from 1. An empty word ends a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// The word in lower case.
     pub text: String,
     pub line: usize,
 }

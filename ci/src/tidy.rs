@@ -16,14 +16,11 @@ use std::fmt;
 
 use crate::tree::Tree;
 
-/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The file.
     pub path: String,
     /// The line, from 1.
     pub line: usize,
-    /// The problem and its fix.
     pub message: String,
 }
 
@@ -43,9 +40,7 @@ impl fmt::Display for Finding {
 pub struct Rule {
     /// Short name, as printed before each finding.
     pub name: &'static str,
-    /// The demand in one sentence.
     pub demand: &'static str,
-    /// Finds every violation.
     pub check: fn(&Tree) -> Vec<Finding>,
 }
 
@@ -146,7 +141,6 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// Every finding of every rule, with the rule.
 pub fn check(tree: &Tree) -> Vec<(&'static Rule, Finding)> {
     let findings_of = |rule: &'static Rule| {
         let named = move |finding| (rule, finding);

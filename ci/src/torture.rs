@@ -87,7 +87,6 @@ impl Case {
     }
 }
 
-/// The counts of a campaign.
 #[derive(Debug, Default)]
 struct Counts {
     cases: u64,
@@ -95,7 +94,6 @@ struct Counts {
     failures: Vec<String>,
 }
 
-/// Runs cases for that long, the first with this seed.
 pub fn run(binary: &Path, root: &Path, minutes: u64, seed: u64) -> Result<String, CiError> {
     let begin = Instant::now();
     let limit = Duration::from_secs(60 * minutes);
@@ -218,11 +216,9 @@ fn act(host: &Host, case: &Case, run: &mut Child) -> Result<(), String> {
 
 // Numbers from a seed, the same on every host (splitmix64 of Steele, Lea and Flood).
 
-/// A sequence of numbers.
 pub struct Draw(u64);
 
 impl Draw {
-    /// The sequence of a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -236,7 +232,6 @@ impl Draw {
         (mixed ^ (mixed >> 31)) % limit
     }
 
-    /// One of these.
     pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[usize::try_from(self.below(all.len() as u64)).unwrap_or_default()]
     }

@@ -64,7 +64,6 @@ impl Tree {
         self.files.iter()
     }
 
-    /// Every Rust source.
     pub fn rust(&self) -> impl Iterator<Item = &SourceFile> {
         self.files().filter(|file| file.has_extension(&["rs"]))
     }
@@ -74,7 +73,6 @@ impl Tree {
     }
 }
 
-/// Tracked paths that match a git pathspec.
 pub fn tracked(root: &Path, pathspec: &str) -> Result<Vec<String>, CiError> {
     let mut command = Command::new("git");
     command.current_dir(root);
@@ -84,7 +82,6 @@ pub fn tracked(root: &Path, pathspec: &str) -> Result<Vec<String>, CiError> {
     Ok(paths.map(str::to_owned).collect())
 }
 
-/// Standard output of a command that must succeed.
 pub fn output(command: &mut Command) -> Result<String, CiError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let done =
@@ -100,7 +97,6 @@ pub fn output(command: &mut Command) -> Result<String, CiError> {
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// The repository root: the folder of the workspace manifest.
 pub fn repository_root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package).to_owned()
@@ -113,45 +109,17 @@ pub fn repository_root() -> PathBuf {
 pub enum CiError {
     /// A file could not be read.
     #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: String,
-        /// Error of the operating system.
-        source: std::io::Error,
-    },
+    Read { path: String, source: std::io::Error },
     /// A file could not be written.
     #[error("cannot write {path}: {source}")]
-    Write {
-        /// The file.
-        path: String,
-        /// Error of the operating system.
-        source: std::io::Error,
-    },
+    Write { path: String, source: std::io::Error },
     /// A program could not be started.
     #[error("cannot start {program}: {source}")]
-    Start {
-        program: String,
-        /// Error of the operating system.
-        source: std::io::Error,
-    },
-    /// A program failed.
+    Start { program: String, source: std::io::Error },
     #[error("{program} failed ({status}): {message}")]
-    Command {
-        program: String,
-        /// Its exit status.
-        status: String,
-        /// Its standard error.
-        message: String,
-    },
-    /// A manifest is malformed.
+    Command { program: String, status: String, message: String },
     #[error("{path}: {message}")]
-    Manifest {
-        /// The manifest.
-        path: String,
-        /// The problem.
-        message: String,
-    },
-    /// A check has findings.
+    Manifest { path: String, message: String },
     #[error("{0}")]
     Found(String),
 }

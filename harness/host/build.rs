@@ -19,7 +19,6 @@ mod objects {
     use flate2::Compression;
     use flate2::write::ZlibEncoder;
 
-    /// The workspace of the virtual GPU, from this package.
     const WORKSPACE: &str = "../virtual-gpu";
 
     /// The package of each object, its target, and the name under which it is embedded.

@@ -26,9 +26,7 @@ pub enum ExpectedError {
     Unreadable {
         /// Kind of file: `profile`, `record`...
         what: &'static str,
-        /// Path of the file.
         path: PathBuf,
-        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A name that is in no catalogue.
@@ -37,17 +35,11 @@ pub enum ExpectedError {
         /// Kind of name: `mechanism`, `axis`, `format`...
         kind: &'static str,
         name: String,
-        /// Every accepted name.
         known: Vec<String>,
     },
     /// Flags or profile contradict each other, or cannot be planned.
     #[error("{problem}")]
-    Usage {
-        /// One line.
-        problem: String,
-        /// What to do instead.
-        remedy: Option<String>,
-    },
+    Usage { problem: String, remedy: Option<String> },
     /// There is no GPU to run on.
     #[error("no NVIDIA driver found ({reason}); use --device virtual to run without a GPU")]
     NoDriver {
@@ -59,69 +51,37 @@ pub enum ExpectedError {
     NoDevice {
         /// Value of `--device`.
         wanted: String,
-        /// The existing devices.
         found: Vec<String>,
     },
     /// `CUDA_VISIBLE_DEVICES` leaves no device.
     #[error("no device: {problem}")]
-    DevicesHidden {
-        /// The variable with its value.
-        problem: String,
-    },
+    DevicesHidden { problem: String },
     /// Every mechanism was waived, or every cell skipped.
     #[error("nothing could run: {reason}")]
-    NothingRan {
-        /// The reasons in one line.
-        reason: String,
-    },
+    NothingRan { reason: String },
     /// The program of `virtual-gpu exec` does not start.
     #[error("program {program} does not start: {error}")]
-    ProgramNotStarted {
-        /// Name of the program, as given.
-        program: String,
-        /// Error of the operating system.
-        error: std::io::Error,
-    },
+    ProgramNotStarted { program: String, error: std::io::Error },
     /// The program of `--victim-cmd` cannot be measured.
     #[error("victim program cannot be measured: {problem}")]
-    VictimProgram {
-        /// The program's error.
-        problem: String,
-    },
+    VictimProgram { problem: String },
     /// Another run holds the GPU.
     #[error("GPU {gpu} is in use by {holder}")]
     Busy {
-        /// UUID of the GPU.
         gpu: String,
         /// Holder of the lock: process id, user, since when.
         holder: String,
     },
-    /// Output cannot be written.
     #[error("cannot write {path}: {source}", path = path.display())]
-    NotWritable {
-        /// The file or folder.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: std::io::Error,
-    },
-    /// The disk or a quota is full.
+    NotWritable { path: PathBuf, source: std::io::Error },
     #[error("no space left for {path}", path = path.display())]
-    DiskFull {
-        /// File or folder.
-        path: PathBuf,
-    },
+    DiskFull { path: PathBuf },
     /// A folder holds no record, or a damaged one.
     #[error("cannot read the record in {path}: {problem}", path = path.display())]
-    RecordUnreadable {
-        /// The folder.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
+    RecordUnreadable { path: PathBuf, problem: String },
     /// The record was written in a format that this version does not read.
     #[error("the record in {path} has an incompatible format: {problem}", path = path.display())]
     IncompatibleVersion {
-        /// The folder.
         path: PathBuf,
         /// Version of the record and versions that this gpubench reads.
         problem: String,
@@ -129,31 +89,15 @@ pub enum ExpectedError {
     /// An interrupted run would go on under other circumstances.
     #[error("cannot resume the run in {path}: {differs}", path = path.display())]
     CannotResume {
-        /// The folder.
         path: PathBuf,
         /// What differs, with both values.
         differs: String,
     },
     /// A folder of nights has nothing that new records can be compared with.
     #[error("nothing to compare with in {path}: {problem}", path = path.display())]
-    NoBaseline {
-        /// The folder.
-        path: PathBuf,
-        /// What is missing.
-        problem: String,
-    },
-    /// Cells failed.
+    NoBaseline { path: PathBuf, problem: String },
     #[error("{failed} of {cells} cells failed; the first is {first}: {reason}")]
-    TrialFailed {
-        /// Cells that failed.
-        failed: usize,
-        /// Cells that were planned.
-        cells: usize,
-        /// Id of the first one that failed.
-        first: String,
-        /// Why it failed.
-        reason: String,
-    },
+    TrialFailed { failed: usize, cells: usize, first: String, reason: String },
     /// Fault trials stopped early because the device needs a reset.
     #[error("fault trials stopped early: {reason}; {not_run} of {planned} trials did not run")]
     FaultTrialsStopped {
@@ -161,16 +105,11 @@ pub enum ExpectedError {
         reason: String,
         /// Planned trials that did not run.
         not_run: usize,
-        /// Planned trials.
         planned: usize,
     },
     /// A mechanism could not be set up, or was not in force.
     #[error("mechanism {variant} failed: {reason}")]
-    MechanismFailed {
-        variant: String,
-        /// Why.
-        reason: String,
-    },
+    MechanismFailed { variant: String, reason: String },
     /// Mechanisms that the command line names cannot run here; others were measured.
     #[error("requested by --mechanism and waived: {mechanisms}")]
     NamedAndWaived {
@@ -179,29 +118,17 @@ pub enum ExpectedError {
     },
     /// A host change of a mechanism is not undone.
     #[error("host state not restored: {what}")]
-    NotRestored {
-        /// What differs, in one line.
-        what: String,
-    },
-    /// The user ended the run.
+    NotRestored { what: String },
     #[error("interrupted; all that was measured is in {record}", record = record.display())]
-    Interrupted {
-        /// The record's folder.
-        record: PathBuf,
-    },
-    /// A bug.
+    Interrupted { record: PathBuf },
     #[error("internal error: {what}; please report this")]
-    Internal {
-        /// What happened.
-        what: String,
-    },
+    Internal { what: String },
 }
 
 /// The flags that name another place for what cannot be written.
 const OTHER_PLACE: &str = "choose another place: --out of a run, --output of other results";
 
 impl ExpectedError {
-    /// The exit code of the process.
     #[must_use]
     pub const fn exit_code(&self) -> ExitCode {
         match self {
@@ -236,7 +163,6 @@ impl ExpectedError {
         Self::Usage { problem: problem.into(), remedy: remedy.map(str::to_owned) }
     }
 
-    /// A bug.
     #[must_use]
     pub fn internal(what: impl std::fmt::Display) -> Self {
         Self::Internal { what: what.to_string() }

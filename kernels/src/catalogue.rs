@@ -4,10 +4,8 @@ use crate::kernel;
 use crate::kernel_set::KernelSet;
 use crate::verify::VerifyError;
 
-/// One kernel of the crate.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelInfo {
-    /// Its number.
     pub kernel: Kernel,
     /// Its name, which is also that of both files and of the entry.
     pub name: &'static str,
@@ -15,12 +13,10 @@ pub struct KernelInfo {
     pub source: &'static str,
     /// `ptx/<name>.ptx`.
     pub ptx: &'static str,
-    /// Checks it on a device.
     pub verify: fn(&KernelSet) -> Result<(), VerifyError>,
 }
 
 impl KernelInfo {
-    /// What it does, in one sentence.
     pub fn summary(&self) -> &'static str {
         self.header(self.name)
     }

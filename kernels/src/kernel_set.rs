@@ -49,10 +49,8 @@ impl KernelSet {
 pub trait Launcher {
     fn kernel(&self) -> Kernel;
 
-    /// Its launch shape.
     fn grid(&self) -> Grid;
 
-    /// Its arguments.
     fn args(&self) -> Args;
 
     /// Its work; none for a thread that faults at once, and for an empty launch.
@@ -60,7 +58,6 @@ pub trait Launcher {
         Cost::default()
     }
 
-    /// Queues the launch.
     fn launch(&self, kernels: &KernelSet, stream: &Stream) -> Result<(), DriverError> {
         kernels.function(self.kernel())?.launch(self.grid(), stream, &self.args())
     }

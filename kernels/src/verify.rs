@@ -14,14 +14,7 @@ pub enum VerifyError {
     Driver(#[from] DriverError),
     /// The device computed another result.
     #[error("kernel {kernel}: {what}: expected {expected}, found {found}")]
-    Mismatch {
-        kernel: &'static str,
-        /// What was compared.
-        what: String,
-        expected: String,
-        /// The value on the device.
-        found: String,
-    },
+    Mismatch { kernel: &'static str, what: String, expected: String, found: String },
 }
 
 /// One running check: the kernel's name, the kernels and a stream of its own.
@@ -42,12 +35,10 @@ impl<'a> Check<'a> {
         Ok(buffer)
     }
 
-    /// A buffer with these values.
     pub(crate) fn buffer<T: Pod>(&self, values: &[T]) -> Result<DeviceBuffer<T>, VerifyError> {
         Ok(DeviceBuffer::from_slice(self.kernels.context(), values)?)
     }
 
-    /// Launches and waits.
     pub(crate) fn run(&self, launcher: &dyn Launcher) -> Result<(), VerifyError> {
         launcher.launch(self.kernels, &self.stream)?;
         Ok(self.stream.synchronize()?)

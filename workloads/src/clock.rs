@@ -21,7 +21,6 @@ pub use wall::WallClock;
 /// Why a clock operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClockError {
-    /// The library keeps virtual time but lacks a function of it.
     #[error(
         "the libcuda of the virtual GPU keeps virtual time (version {version}) but lacks {symbol}: \
          use the library of this gpubench"
@@ -34,18 +33,13 @@ pub enum ClockError {
     /// The virtual clock refused a call.
     #[error("the virtual GPU's clock refused {call} with {code} ({})", os_error(*code))]
     Refused {
-        /// The call, as exported.
         call: &'static str,
         /// Its result, a negative error number.
         code: i32,
     },
     /// The operating system refused a call.
     #[error("{call} failed: {}", os_error(*errno))]
-    System {
-        call: &'static str,
-        /// Its error number.
-        errno: i32,
-    },
+    System { call: &'static str, errno: i32 },
 }
 
 /// The name of an error number, whatever its sign.
@@ -55,7 +49,6 @@ fn os_error(number: i32) -> std::io::Error {
 
 /// The clock interface of the load generator. Instants are nanoseconds on the shared clock.
 pub trait Time: Send + Sync + 'static {
-    /// The present instant.
     fn now_ns(&self) -> u64;
 
     /// Sleeps until the instant; returns at once when it has passed.

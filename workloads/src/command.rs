@@ -10,7 +10,6 @@ use std::process::Command;
 /// Which variables of this process a new process inherits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inherits {
-    /// Those of the list.
     Listed,
     /// All: for a program of the user, which may need its own variables, and for a process of the
     /// same program as this one, which has a built environment already.
@@ -39,7 +38,6 @@ const NOTABLE_PREFIXES: [&[u8]; 3] = [b"CUDA_", b"NVIDIA_", b"LD_"];
 const NOTABLE: [&str; 3] =
     ["GPU_CORE_UTILIZATION_POLICY", "LIBCUDA_LOG_LEVEL", "ACTIVE_OOM_KILLER"];
 
-/// A command with its environment.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the one place that makes commands")]
 pub fn command(program: impl AsRef<OsStr>, inherits: Inherits) -> Command {

@@ -25,7 +25,6 @@ impl EventPool {
         Ok(Self { context: context.clone(), spin, pairs })
     }
 
-    /// Number of pairs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pairs.len()
@@ -63,12 +62,9 @@ impl Reap for EventPool {
     }
 }
 
-/// Requests of one workload.
 pub struct Requests<'a> {
-    /// The device.
     pub(crate) gpu: &'a Gpu,
     pub(crate) pool: Arc<EventPool>,
-    /// What is requested.
     pub(crate) prepared: &'a mut dyn Prepared,
     /// Parts of its output that are read beside the requests.
     pub(crate) stripes: Option<&'a mut Stripes>,

@@ -44,11 +44,9 @@ pub const fn shape(bursts: Bursts) -> gpubench_stats::Bursts {
     gpubench_stats::Bursts { requests: bursts.requests, peak: bursts.peak }
 }
 
-/// A driver error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct DeviceError {
-    /// The error in one line.
     pub what: String,
     /// The driver's number, if the error is the driver's.
     pub code: Option<i32>,
@@ -90,12 +88,9 @@ pub trait Reap: Send + Sync + 'static {
     fn gpu_ns(&self, slot: usize) -> Result<u64, DeviceError>;
 }
 
-/// The run of one tenant in one cell.
 #[derive(Debug, Clone)]
 pub struct CellRun {
-    /// The common start.
     pub t0_ns: u64,
-    /// How requests are offered.
     pub load: LoadSpec,
     /// Arrivals of the open loop, as ascending offsets from its start.
     pub arrivals_ns: Vec<u64>,
@@ -114,7 +109,6 @@ pub struct CellRun {
 /// How the run ended. The samples are in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Rows in the log.
     pub rows: u64,
     /// Requests for which the log had no room.
     pub unlogged: u64,
@@ -137,13 +131,11 @@ pub struct Outcome {
 /// Why a run could not start or finish.
 #[derive(Debug, thiserror::Error)]
 pub enum CellRunError {
-    /// A clock operation failed.
     #[error(transparent)]
     Clock(#[from] ClockError),
     /// The second thread did not start.
     #[error("cannot start the reaping thread: {0}")]
     Thread(std::io::Error),
-    /// The second thread panicked.
     #[error("the reaping thread panicked")]
     ReaperPanicked,
     /// The load does not fit the prepared events.

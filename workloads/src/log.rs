@@ -25,39 +25,19 @@ use crate::sync::AtomicU64;
 pub enum LogError {
     /// The number of rows is zero or too large.
     #[error("a log of {rows} rows, accepted are 1 to {ROWS_MAX}")]
-    Rows {
-        /// The requested rows.
-        rows: u64,
-    },
+    Rows { rows: u64 },
     /// The disk has too little space.
     #[error("no space for a log of {bytes} bytes at {path}")]
-    NoSpace {
-        /// Size of the log.
-        bytes: u64,
-        path: String,
-    },
-    /// A file operation failed.
+    NoSpace { bytes: u64, path: String },
     #[error("{doing} {path}: {source}")]
-    Io {
-        /// The operation.
-        doing: &'static str,
-        /// The file.
-        path: String,
-        /// The error of the file system.
-        source: std::io::Error,
-    },
+    Io { doing: &'static str, path: String, source: std::io::Error },
     /// The file is not a sample log.
     #[error("{path} is no sample log of this version")]
-    OtherFormat {
-        /// The file.
-        path: String,
-    },
+    OtherFormat { path: String },
     /// The file is shorter than its count of rows.
     #[error("{path} counts {committed} rows but has room for {present}")]
     Truncated {
-        /// The file.
         path: String,
-        /// Rows that its header counts.
         committed: u64,
         /// Rows for which it has room.
         present: u64,
@@ -67,9 +47,7 @@ pub enum LogError {
     Row {
         /// Number of the row, from 0.
         row: u64,
-        /// The file.
         path: String,
-        /// What is wrong with the row.
         source: gpubench_record::sample::RowError,
     },
 }
@@ -265,7 +243,6 @@ impl LogWriter {
     }
 }
 
-/// Allocates all blocks of the file.
 fn allocate(file: &File, path: &Path, bytes: u64) -> Result<(), LogError> {
     let length = libc::off_t::try_from(bytes)
         .map_err(|_| LogError::Rows { rows: bytes / ROW_BYTES as u64 })?;

@@ -19,7 +19,6 @@ const HEAD_START_NS: u64 = 5_000_000;
 /// Scheduling class of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// The ordinary class.
     Other,
     /// SCHED_FIFO, where the process has permission.
     Fifo,
@@ -28,13 +27,10 @@ pub enum Class {
 /// Lateness of wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Punctuality {
-    /// The class of the measurement.
     pub class: Class,
-    /// Wake-ups.
     pub wakes: u64,
     /// How long before the instant sleeping turned into spinning, at the end.
     pub guard_ns: u64,
-    /// Median.
     pub p50_ns: u64,
     /// 99th percentile.
     pub p99_ns: u64,
@@ -55,7 +51,6 @@ pub enum SelfTestError {
     /// No permission for the class, as for most users.
     #[error("no permission for SCHED_FIFO: {0}")]
     Class(ClockError),
-    /// A clock operation failed.
     #[error(transparent)]
     Clock(#[from] ClockError),
     /// The schedule is empty or cannot be made.
@@ -179,12 +174,9 @@ const SPIN: Duration = Duration::from_millis(400);
 /// How often and how long a spinning thread was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stops {
-    /// Number of stops.
     pub count: u64,
-    /// Their total length.
     pub total_ns: u64,
     pub longest_ns: u64,
-    /// Length of the measurement.
     pub span_ns: u64,
 }
 

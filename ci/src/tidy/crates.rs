@@ -152,7 +152,6 @@ pub fn dependencies(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Paths that a manifest gives to its targets.
 pub fn target_paths(manifest: &Table) -> Vec<String> {
     let build = manifest.get("package").and_then(|package| package.get("build"));
     let library = manifest.get("lib").and_then(|lib| lib.get("path"));

@@ -172,9 +172,7 @@ mod tests {
 
     const FIGURES: &str = r"macro_rules! figures { () => {} }
         figures! {
-            /// Rate, alone.
             closed_rate_per_s,
-            /// Median.
             gpu_p50_ns,
         }";
 

@@ -146,7 +146,6 @@ fn first_names<'a>(scanned: &[Token<'a>], at: usize) -> Vec<(usize, &'a str)> {
 
 // The order of the rooms of each package.
 
-/// Packages with an order.
 const HOUSES: &[House] = &[
     House {
         root: "harness/src/",

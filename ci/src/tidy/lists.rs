@@ -10,12 +10,10 @@ use crate::tree::Tree;
 
 // Lists of exceptions: one `key value` per line, `#` for comments.
 
-/// One line of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The exception: a path, or `path::function`.
     pub key: &'a str,
-    /// The reason or number.
     pub value: &'a str,
     /// Line in the list, from 1.
     pub line: usize,

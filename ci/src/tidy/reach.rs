@@ -39,7 +39,6 @@ fn targets(tree: &Tree) -> Vec<String> {
     roots
 }
 
-/// Whether cargo finds a target at this path of a package.
 fn is_found_by_cargo(path: &str) -> bool {
     if ["build.rs", "src/lib.rs", "src/main.rs"].contains(&path) {
         return true;
@@ -52,7 +51,6 @@ fn is_found_by_cargo(path: &str) -> bool {
     })
 }
 
-/// Paths that the file declares as modules or includes.
 fn declared(file: &SourceFile) -> Vec<String> {
     let scanned = tokens(&file.text);
     let mut found = Vec::new();

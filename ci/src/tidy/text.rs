@@ -11,7 +11,6 @@ const SOURCE_EXTENSIONS: &[&str] = &["rs", "cu", "cuh", "h", "c", "sh", "py"];
 /// Marks of unfinished work, in halves, so that this file does not contain them.
 const MARKS: &[&str] = &[concat!("FIX", "ME"), concat!("X", "XX")];
 
-/// Top folders of developer and build machines.
 const MACHINE_ROOTS: &[&str] = &["home", "Users", "root", "work", "workspace", "farm", "builds"];
 
 /// Names that would override the registry in the user's configuration.

@@ -22,7 +22,6 @@ const LIST: &str = "ci/retired-words.txt";
 /// Extensions of code, scripts and prose; records, snapshots and compiled files are data.
 const WRITTEN: &[&str] = &["rs", "md", "toml", "txt", "sh", "py", "cu", "c", "h", "css", "js"];
 
-/// Files that must contain the old words.
 const NAMES_OLD_WORDS: &[&str] = &[LIST, "CHANGELOG.md"];
 
 /// Uses of retired words.
@@ -49,12 +48,9 @@ fn is_checked(file: &SourceFile) -> bool {
         && !NAMES_OLD_WORDS.contains(&file.path.as_str())
 }
 
-/// Target of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Target {
-    /// Consecutive words.
     Words,
-    /// Identifiers and paths.
     Name,
     /// Paths and `mod` declarations.
     Module,

@@ -9,17 +9,13 @@ use super::inputs::Inputs;
 use super::inputs::Records;
 use crate::tree::CiError;
 
-/// What to damage.
 pub struct Campaign {
-    /// The program under test.
     pub binary: PathBuf,
     /// Root of the repository, whose profiles and machine files are damaged.
     pub root: PathBuf,
     /// Seed of the first case; each later one has the next number.
     pub seed: u64,
-    /// Damaged records.
     pub records: u64,
-    /// Damaged inputs.
     pub inputs: u64,
 }
 

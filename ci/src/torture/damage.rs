@@ -30,12 +30,10 @@ const DEEP: usize = 20_000;
 /// What takes the place of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Its own bytes, changed.
     Bytes,
     /// Nothing.
     Missing,
     Folder,
-    /// A pipe that nobody writes.
     Pipe,
     /// A device without end.
     Endless,

@@ -18,7 +18,6 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts a device.
     pub fn start(binary: &Path, root: &Path) -> Result<Self, CiError> {
         let written = |path: &Path, result: std::io::Result<()>| {
             result.map_err(|source| CiError::Write { path: path.display().to_string(), source })
@@ -92,7 +91,6 @@ impl Host {
         self.plan(&["--format", "json"])
     }
 
-    /// Starts a run.
     pub fn matrix(&self, mechanism: &str) -> Result<Child, String> {
         use std::os::unix::process::CommandExt;
         let args = ["matrix", "--allow-reconfigure", "--profile", "short.toml"];
@@ -196,7 +194,6 @@ pub fn signal(pid: u32, name: &str) {
     send(name, &pid.to_string());
 }
 
-/// Sends a signal to a process group.
 pub fn signal_group(leader: u32, name: &str) {
     send(name, &format!("-{leader}"));
 }

@@ -132,7 +132,6 @@ fn is_pipe(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.file_type().is_fifo())
 }
 
-/// A command line with one damaged argument.
 fn line(command: &mut Command, draw: &mut Draw) -> String {
     let line = draw.one_of(&LINES);
     let mut words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();

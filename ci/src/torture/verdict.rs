@@ -14,7 +14,6 @@ const LINE_BYTES: usize = 2000;
 const INTERNAL: i32 = 1;
 /// The status of a refused input.
 const REFUSED: i32 = 2;
-/// What is kept of an output.
 const KEPT_BYTES: u64 = 1 << 22;
 
 /// What the program must say.
@@ -80,7 +79,6 @@ impl Ended {
         self.status.code()
     }
 
-    /// What is wrong with this end.
     pub fn problem(&self, expected: Expected) -> Option<String> {
         let first = || {
             let line = self.stderr.lines().next().unwrap_or_default();

@@ -15,13 +15,11 @@ use crate::fault::Class;
 use crate::workload::Workload;
 use crate::{fault, workload};
 
-/// One scored dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AxisEntry {
     /// `axis/sub-axis`, as profiles and the command line name it.
     pub name: &'static str,
     pub sub_axis: SubAxis,
-    /// The question it answers, in one line.
     pub summary: &'static str,
 }
 
@@ -119,7 +117,6 @@ pub const JITTER_SUMMARY: &str = "does a neighbour add unpredictable latency to 
 /// The question that the fault axis answers.
 pub const FAULT_SUMMARY: &str = "does a fault of a neighbour harm a tenant?";
 
-/// Whether a probe makes the row of this sub-axis.
 #[must_use]
 pub fn is_probed(sub_axis: SubAxis) -> bool {
     sub_axis == SubAxis::Capacity || PROBED.iter().any(|entry| entry.sub_axis == sub_axis)
@@ -137,7 +134,6 @@ pub fn aggressors() -> Vec<&'static str> {
     in_order_of_pairs(|pair| pair.aggressor)
 }
 
-/// One side of all pairs, each name once.
 fn in_order_of_pairs(side: impl Fn(&Pair) -> &'static str) -> Vec<&'static str> {
     let mut unique = BTreeSet::new();
     let sides = CATALOGUE.iter().flat_map(AxisEntry::pairs).map(side);
@@ -203,10 +199,8 @@ pub static USER_VICTIM_PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
 /// A part of the catalogue that a user can request by one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selection {
-    /// An axis with all its sub-axes, or the jitter axis.
     Axis(Axis),
     Sub(SubAxis),
-    /// One class of faults, a sub-axis of the fault axis.
     Faults(Class),
 }
 
@@ -237,7 +231,6 @@ impl Selection {
         }
     }
 
-    /// Whether it includes this class of faults.
     #[must_use]
     pub fn has_faults(self, class: Class) -> bool {
         match self {

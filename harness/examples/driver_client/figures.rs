@@ -11,7 +11,6 @@ use gpubench_kernels::Kernel;
 
 use crate::{Error, Out, address, check};
 
-/// Figures of one group.
 const EACH: u64 = 8;
 /// Gaps that `block_trace` records, and the shortest one.
 const GAPS: usize = 64;
@@ -74,7 +73,6 @@ pub fn launch(function: Handle, grid: u32, block: u32, arguments: &mut [u64]) ->
         function, grid, 1, 1, block, 1, 1, 0, null_mut(), list.as_mut_ptr(), null_mut())
 }
 
-/// The arithmetic kernel.
 pub fn chain() -> Result<Handle, Error> {
     kernel(Kernel::Fp32Chain.info().ptx, "fp32_chain")
 }
@@ -100,7 +98,6 @@ fn launches(groups: u64) -> Result<Vec<f64>, Error> {
     Ok(found)
 }
 
-/// Lengths of time slices and of gaps, alternating.
 fn time_slices(groups: u64, span_us: u64) -> Result<Vec<f64>, Error> {
     open()?;
     let text = Kernel::BlockTrace.info().ptx;
@@ -122,7 +119,6 @@ fn time_slices(groups: u64, span_us: u64) -> Result<Vec<f64>, Error> {
     Ok(found)
 }
 
-/// Two events.
 fn events() -> Result<[Handle; 2], Error> {
     let mut marks = [null_mut(); 2];
     for mark in &mut marks {

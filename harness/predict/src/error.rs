@@ -3,47 +3,23 @@
 use gpubench_record::{excerpt, parser_message};
 use thiserror::Error;
 
-/// A refused input.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PredictError {
-    /// A value outside its range.
     #[error("{} is {}: accepted is {accepted}", excerpt(name), excerpt(value))]
     Value {
         /// The key, as the user writes it.
         name: String,
         /// The refused value.
         value: String,
-        /// What is accepted.
         accepted: String,
     },
     /// A name that is in no list.
     #[error("unknown {what} \"{}\" (known: {known})", excerpt(name))]
-    Unknown {
-        /// Kind of name.
-        what: &'static str,
-        /// The unknown name.
-        name: String,
-        /// All known names.
-        known: String,
-    },
-    /// A malformed file.
+    Unknown { what: &'static str, name: String, known: String },
     #[error("{what}, {place}: {detail}")]
-    Form {
-        /// Kind of input.
-        what: &'static str,
-        /// Position in the input.
-        place: String,
-        /// What is wrong, on one line.
-        detail: String,
-    },
-    /// A required input is missing.
+    Form { what: &'static str, place: String, detail: String },
     #[error("{} is missing: {remedy}", excerpt(what))]
-    Missing {
-        /// What is missing.
-        what: String,
-        /// How to provide it.
-        remedy: String,
-    },
+    Missing { what: String, remedy: String },
 }
 
 impl PredictError {
@@ -60,7 +36,6 @@ pub struct Range {
     contains: fn(f64) -> bool,
 }
 
-/// Finite numbers above zero.
 pub const POSITIVE: Range =
     Range { accepted: "a number above 0", contains: |value| value.is_finite() && value > 0.0 };
 
@@ -70,7 +45,6 @@ pub const NOT_NEGATIVE: Range = Range {
     contains: |value| value.is_finite() && value >= 0.0,
 };
 
-/// Shares of a whole.
 pub const SHARE: Range = Range {
     accepted: "a number above 0 and at most 1",
     contains: |value| value > 0.0 && value <= 1.0,
@@ -82,7 +56,6 @@ pub const PERCENT: Range = Range {
     contains: |value| value > 0.0 && value <= 100.0,
 };
 
-/// Confidence of an interval.
 pub const CONFIDENCE: Range = Range {
     accepted: "a number above 0 and below 1",
     contains: |value| value > 0.0 && value < 1.0,
@@ -94,7 +67,6 @@ impl Range {
         Self { accepted, contains }
     }
 
-    /// Checks the value of a key.
     pub fn check(self, name: &str, value: f64) -> Result<(), PredictError> {
         if (self.contains)(value) {
             Ok(())
@@ -103,7 +75,6 @@ impl Range {
         }
     }
 
-    /// Checks a value that may be unset.
     pub fn check_set(self, name: &str, value: Option<f64>) -> Result<(), PredictError> {
         value.map_or(Ok(()), |value| self.check(name, value))
     }

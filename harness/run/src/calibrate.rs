@@ -127,7 +127,6 @@ fn kept(setup: &Setup, basis: &CalibrationBasis) -> Calibration {
     found.cloned().unwrap_or_default()
 }
 
-/// The device that is calibrated.
 async fn binding(tenants: &TenantSet) -> Result<CalibrationBinding, RunError> {
     let peaks = tenants.handles().nvml("reading peaks", Nvml::peaks).await?;
     Ok(identity::binding(&tenants.handles().identity(), peaks))
@@ -332,7 +331,6 @@ const LONGER: u64 = 4;
 /// One rate of work on one resource.
 #[derive(Debug, Clone, PartialEq)]
 struct Rate {
-    /// Name of the workload.
     workload: String,
     resource: &'static str,
     unit: String,

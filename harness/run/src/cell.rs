@@ -267,7 +267,6 @@ fn is_failure(error: &TenantError, role: Role) -> bool {
     role == Role::Victim || matches!(error, TenantError::Protocol { .. })
 }
 
-/// Withdraws every participant of an abandoned cell from the clock.
 async fn abandon_all(handles: &RunHandles, cell: &Cell) -> Result<(), RunError> {
     for slot in 0..cell.tenants.len() {
         handles.abandon(participants_of(slot)).await?;
@@ -293,7 +292,6 @@ const DEPTH: u32 = 2;
 /// Maximum of outstanding victim requests in the open loop.
 const OUTSTANDING_MAX: u32 = 10_000;
 
-/// The load of a tenant of a cell.
 pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) -> LoadSpec {
     let durations = plan.durations_of(cell);
     let end_ns = durations.cell_ns();
@@ -456,7 +454,6 @@ const ROWS_MIN: u64 = 4096;
 /// Room above the native rate. A tenant is never twice as fast as natively.
 const FACTOR: f64 = 2.0;
 
-/// Rows for a tenant of this native rate and length of run.
 #[must_use]
 pub fn rows(native_rate_per_s: f64, length_ns: u64) -> u64 {
     let seconds = length_ns as f64 / 1e9;

@@ -20,7 +20,6 @@ use super::{
     probe, rfc3339_now, setup,
 };
 
-/// The components of a run.
 struct Coordinator {
     handles: RunHandles,
     xids: XidMonitor,
@@ -218,7 +217,6 @@ impl Coordinator {
 const UNBOUND: &str = "the reused calibration has no binding, as before record format 2.2: whether \
                        it fits the peaks of this device is unknown";
 
-/// The calibration of the set-up, or a new one.
 async fn calibration(tenants: &mut TenantSet, share: f64) -> Result<Calibration, RunError> {
     let setup = Arc::clone(&tenants.handles().setup);
     // A user's program reports nothing about the device; a neighbour does.

@@ -24,7 +24,6 @@ struct Layout {
     issuers: Vec<u32>,
     /// The core of the victim's reaper; `None` where it runs on those of the other threads.
     reaper: Option<u32>,
-    /// The cores of all other threads.
     others: Vec<u32>,
 }
 
@@ -106,7 +105,6 @@ pub fn shortage(plan: &gpubench_record::Plan) -> Result<Option<String>, ClockErr
     Ok(Layout::of(&allowed, tenants).shortage(allowed.len(), tenants))
 }
 
-/// The cores of a run.
 pub struct Placement {
     layout: Layout,
     original: Option<Cores>,

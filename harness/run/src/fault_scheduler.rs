@@ -17,9 +17,7 @@ use super::waits::RunClock;
 /// The scheduler's number as a participant of the clock.
 pub const FAULT_SCHEDULER: u32 = 1;
 
-/// An action at an instant.
 pub struct ScheduledAction {
-    /// The instant.
     pub at_ns: u64,
     pub action: HostAction,
 }
@@ -27,20 +25,15 @@ pub struct ScheduledAction {
 /// What the coordinator does to the host at the instant of a fault.
 pub enum HostAction {
     /// A tenant and everything it started gets SIGKILL.
-    KillTenant {
-        /// Its process.
-        pid: u32,
-    },
+    KillTenant { pid: u32 },
     /// A tenant gets SIGSTOP, and SIGCONT later.
     StopTenant {
-        /// Its process.
         pid: u32,
         /// When it continues.
         until_ns: u64,
     },
     /// Processes of a mechanism's service get SIGKILL.
     KillService {
-        /// Those processes.
         pids: Vec<u32>,
         /// Processes that end with them. On a virtual GPU the action waits for their end; on a real
         /// one the trial observes them.

@@ -22,12 +22,9 @@ const CLOCK: Duration = Duration::from_secs(30);
 /// The components that tenant sets use. Clones share them.
 #[derive(Clone)]
 pub struct RunHandles {
-    /// The inputs of the run.
     pub setup: Arc<Setup>,
-    /// Every wait.
     pub waits: Waits,
     pub recorder: Recorder,
-    /// Process ids of tenants.
     pub registry: PidRegistry,
     /// The identity of the device, completed by the first tenant that sees it whole.
     identity: Rc<RefCell<DeviceIdentity>>,
@@ -69,7 +66,6 @@ impl RunHandles {
         self.clock("reaping dead processes", RunClock::reap).await
     }
 
-    /// The present instant.
     pub async fn now_ns(&self) -> Result<u64, RunError> {
         self.clock("reading the clock", |clock| Ok(clock.now_ns())).await
     }
@@ -99,7 +95,6 @@ impl RunHandles {
         Ok(self.recorder.event(&RunEvent::TenantStarted { tenant, pid })?)
     }
 
-    /// The identity of the device so far.
     pub fn identity(&self) -> DeviceIdentity {
         self.identity.borrow().clone()
     }

@@ -18,7 +18,6 @@ use super::handles::MechanismLedger;
 use super::tenant_set::{TenantConfig, TenantSet};
 use super::{RunError, RunHandles, Setup};
 
-/// The host and the tenants on it.
 pub struct HostSession {
     handles: RunHandles,
     stage: Option<HostStage>,
@@ -33,9 +32,7 @@ pub struct HostSession {
 
 /// The mechanism of a cell or of a fault trial.
 pub struct MechanismKey<'a> {
-    /// Name of the mechanism.
     pub mechanism: &'a str,
-    /// Canonical variant.
     pub variant: &'a str,
     pub group: &'a str,
 }
@@ -156,7 +153,6 @@ impl HostSession {
         Ok(tenants.ok().map(|tenants| (tenants, share)))
     }
 
-    /// A started tenant set.
     fn of(&mut self, key: &str) -> Result<&mut TenantSet, RunError> {
         let missing = || RunError::Bug(format!("the tenants of {key:?} were never started"));
         self.tenant_sets.get_mut(key).ok_or_else(missing)
@@ -329,7 +325,6 @@ pub struct HostGuard {
     handles: RunHandles,
 }
 
-/// The guard returned from its thread, with an answer.
 type Answered<T> = (Guard, T);
 
 impl HostGuard {

@@ -179,11 +179,9 @@ pub fn mapped(pid: u32) -> Option<Vec<String>> {
 /// NVML's lists; `None` where NVML reports none.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceProcesses {
-    /// Processes with a compute context.
     pub listed: Option<Vec<u32>>,
     /// The GPU instance of each of them, where MIG is on.
     pub instances: Vec<(u32, Option<u32>)>,
-    /// MPS clients, by process id.
     pub mps_clients: Option<Vec<u32>>,
     pub compute_mode: Option<String>,
     /// Why NVML lists no processes with a context, if it does not.
@@ -191,7 +189,6 @@ pub struct DeviceProcesses {
 }
 
 impl DeviceProcesses {
-    /// Reads NVML.
     pub fn now(nvml: &Nvml) -> Self {
         let (processes, failure) = match nvml.compute_processes() {
             Ok(processes) => (Some(processes), None),
@@ -220,7 +217,6 @@ impl DeviceProcesses {
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     pub on_device: DeviceProcesses,
-    /// The servers of the mechanism and their clients.
     pub serving: Serving,
     /// The files that each tenant process has mapped, where the mechanism preloads a library;
     /// `None` for an unreadable list.
@@ -232,7 +228,6 @@ pub struct Snapshot {
 /// What a snapshot of a mechanism reads.
 #[derive(Debug, Clone, Default)]
 pub struct SnapshotScope {
-    /// What the mechanism set up.
     pub set_up: InForce,
     /// Tenant processes of which it reads mapped files.
     pub mapped_of: Vec<u32>,

@@ -19,13 +19,11 @@ pub const SAMPLER: u32 = 0;
 /// What was sampled during one cell.
 #[derive(Debug, Default)]
 pub struct Sampled {
-    /// The readings.
     pub rows: Vec<TelemetryRow>,
     /// The mechanism half-way through; `None` if the cell ended before.
     pub snapshot: Option<Snapshot>,
     /// All reasons for reduced clocks, as a bit mask; `None` if NVML reported none.
     pub throttle_reasons: Option<u64>,
-    /// Readings of the SM clock in the closed loop, in MHz.
     pub sm_clocks_mhz: Vec<f64>,
     /// Share of CPU time that a hypervisor took; `None` in virtual time.
     pub cpu_steal_ratio: Option<f64>,
@@ -54,18 +52,14 @@ impl Sampled {
 /// Longest wait for the sampler once every tenant has answered.
 const FINISH: Duration = Duration::from_secs(60);
 
-/// A running sampler.
 pub struct Sampler {
     thread: BlockingCall<Sampled>,
     stop: Arc<AtomicBool>,
 }
 
-/// The instants of a sampler.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// Start of the cell.
     pub t0_ns: u64,
-    /// Length of the cell.
     pub length_ns: u64,
     /// Time between two samples.
     pub period_ns: u64,
@@ -73,12 +67,9 @@ pub struct Times {
     pub closed_ns: [u64; 2],
 }
 
-/// What is read at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reading {
-    /// Every counter.
     Counters,
-    /// The clock of the SMs.
     Clock,
 }
 

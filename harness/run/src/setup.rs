@@ -30,16 +30,12 @@ pub struct Setup {
     pub plan: Plan,
     /// The folder of the record; it exists.
     pub out: PathBuf,
-    /// The clock of the tenants.
     pub clock: RunClock,
-    /// The device's counters.
     pub nvml: Arc<Nvml>,
     pub identity: DeviceIdentity,
     /// Facts of host, build and time.
     pub provenance: Provenance,
-    /// How tenants are started.
     pub spawner: Spawner,
-    /// Hash over the PTX of every kernel.
     pub ptx_hash: String,
     /// An earlier calibration that replaces a new one.
     pub calibration: Option<Calibration>,
@@ -52,26 +48,20 @@ pub struct Setup {
     pub continued: Option<Continued>,
     /// The look at undecided rows, where the profile wants one.
     pub top_up: Option<TopUpDecision>,
-    /// What mechanisms need of the run.
     pub host: HostSetup,
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEnd {
     /// Every planned cell ran; single cells may have failed.
     Complete,
-    /// The user stopped it.
     Interrupted,
 }
 
-/// Why a run ended with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The record cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A tenant cannot be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// A tenant failed, and nothing can be measured without it.
@@ -80,7 +70,6 @@ pub enum RunError {
     /// The clock of the virtual GPU refused a call.
     #[error("the virtual GPU's clock: {0}")]
     VirtualClock(String),
-    /// A bug of this program.
     #[error("{0}")]
     Bug(String),
     /// The driver, the host or the shared clock does not answer.
@@ -92,7 +81,6 @@ pub enum RunError {
     /// The disk has no room for the samples of another cell.
     #[error("no space left for samples")]
     DiskFull,
-    /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
     /// The kernel refused to place threads on their cores.
@@ -106,17 +94,14 @@ pub enum RunError {
     UnknownMechanism(String),
 }
 
-/// A phase of a run, for the progress display.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunPhase {
     /// The host has too few cores, and which threads share one.
     SharingCores(String),
     StartingTenants,
-    /// Workloads are calibrated.
     Calibrating,
     /// The device is loaded until it is steady.
     Heating,
-    /// The victim's program is started.
     StartingProgram {
         /// Longest wait in seconds.
         limit_s: f64,
@@ -125,14 +110,11 @@ pub enum RunPhase {
     },
     /// Undecided rows were looked at.
     ToppedUp {
-        /// The decisions.
         top_up: TopUp,
-        /// The number of cells that follow from them.
         cells: usize,
     },
     /// The device is probed without a mechanism.
     ProbingDevice,
-    /// A variant is probed.
     Probing(String),
     /// Trials of a fault under a variant.
     Fault {
@@ -163,7 +145,6 @@ impl std::fmt::Display for RunPhase {
 
 /// Receives the progress of a run.
 pub trait Observer {
-    /// A phase of the run begins.
     fn phase(&mut self, phase: &RunPhase);
     fn cell_begins(&mut self, cell: &Cell);
     /// A cell ended; `failure` says why it failed, if it did.
@@ -185,9 +166,7 @@ impl Observer for Silent {
 #[derive(Debug, Clone)]
 pub struct Continued {
     pub interruption: Interruption,
-    /// What it left of the plan.
     pub left: Left,
-    /// Ids of the cells that are done.
     pub cells: BTreeSet<String>,
     /// Outcomes of the variants that failed or cannot run.
     pub ended: BTreeMap<String, Outcome>,
@@ -225,7 +204,6 @@ impl Setup {
         Plan { cells: self.cells_left(), fault_trials: self.trials_left(), ..self.plan.clone() }
     }
 
-    /// How many findings a probe has of an earlier start, under a variant.
     pub fn findings(&self, variant: &str, probe: &str) -> usize {
         let run = self.continued.as_ref();
         let found = run.and_then(|run| run.found.get(&(variant.to_owned(), probe.to_owned())));
@@ -290,7 +268,6 @@ impl Recorder {
         Ok(Self(Rc::new(RefCell::new(logs))))
     }
 
-    /// Writes an event.
     pub fn event(&self, event: &RunEvent) -> Result<(), StoreError> {
         match &mut self.0.borrow_mut().events {
             Some(events) => events.append(event),
@@ -298,7 +275,6 @@ impl Recorder {
         }
     }
 
-    /// Writes a warning.
     pub fn warning(&self, text: impl Into<String>) -> Result<(), StoreError> {
         self.event(&RunEvent::Warning { text: text.into() })
     }
@@ -332,17 +308,14 @@ impl Recorder {
 
 /// The user's options, the facts of the host, and the journal of its changes.
 pub struct HostSetup {
-    /// The user's profile.
     profile: Profile,
     /// The profile of unprotected forms, which run for comparison.
     unprotected: Profile,
     pub facts: HostFacts,
-    /// The journal of changes.
     pub journal: JournalLocation,
 }
 
 impl HostSetup {
-    /// From the user's profile, the facts of the host, and the journal of its changes.
     #[must_use]
     pub fn new(profile: Profile, facts: HostFacts, journal: JournalLocation) -> Self {
         Self { unprotected: mechanism::unprotected_profile(&profile), profile, facts, journal }

@@ -261,7 +261,6 @@ const WINDOWS: usize = 5;
 const RATE_SPREAD_MAX: f64 = 0.01;
 const SLOPE_MAX_C_PER_MIN: f64 = 0.5;
 
-/// Whether the last windows are those of a steady device.
 fn is_steady(windows: &[SpeedCheck]) -> bool {
     let Some(at) = windows.len().checked_sub(WINDOWS) else {
         return false;

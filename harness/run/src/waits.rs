@@ -119,7 +119,6 @@ const LEAD_CROWDED_NS: u64 = 200_000_000;
 const CROWDED_CORES: usize = 6;
 const LEAD_VIRTUAL_NS: u64 = 1_000_000;
 
-/// The clock of the tenants.
 #[derive(Clone)]
 pub enum RunClock {
     /// `CLOCK_MONOTONIC`.
@@ -144,7 +143,6 @@ impl RunClock {
         matches!(self, Self::Virtual(_))
     }
 
-    /// The present instant.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         match self {

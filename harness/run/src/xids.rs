@@ -45,7 +45,6 @@ pub struct XidMonitor {
 /// Xids since the last call; absent without the source.
 #[derive(Debug, Default)]
 pub struct Xids {
-    /// Their numbers, from NVML.
     pub numbers: Option<Vec<u32>>,
     /// Their lines of the kernel's log.
     pub lines: Option<Vec<XidLine>>,
@@ -54,7 +53,6 @@ pub struct Xids {
 }
 
 impl XidMonitor {
-    /// Starts listening.
     pub async fn start(
         handles: &RunHandles,
         kernel_log: Option<KernelLog>,

@@ -20,7 +20,6 @@ use super::simulate::set;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] =
     &[ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed];
 
@@ -113,7 +112,6 @@ enum Format {
     Mermaid,
 }
 
-/// A flag for each question of the tree: its help is the question, its values are the answers.
 #[derive(Debug)]
 struct QuestionFlags(Answers);
 
@@ -154,7 +152,6 @@ impl FromArgMatches for QuestionFlags {
     }
 }
 
-/// Advises and prints.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let record = args.from.as_deref();
     let record = record.map(|path| read_record(path, ui)).transpose()?;

@@ -15,7 +15,6 @@ use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::{Repair, open_scored};
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = LISTING;
 
 /// Lists claims of the literature, and says which of them records support or refute

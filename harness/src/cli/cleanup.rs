@@ -13,7 +13,6 @@ use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::{find_device, recovery, verdict};
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
@@ -59,7 +58,6 @@ enum Wanted {
     All,
     /// Virtual ones, of a machine if it is named.
     Virtual(Option<String>),
-    /// A GPU by its UUID.
     Gpu(String),
 }
 

@@ -96,7 +96,6 @@ pub struct ProfileFlags {
 }
 
 impl ProfileFlags {
-    /// Loads the profile and applies the flags to it.
     pub fn load(&self) -> Result<Profile, ExpectedError> {
         let overrides = Overrides {
             seed: self.seed,
@@ -110,7 +109,6 @@ impl ProfileFlags {
         load(self.profile.as_deref().unwrap_or("default"), &overrides)
     }
 
-    /// The options of the host.
     #[must_use]
     pub fn host_options(&self) -> HostOptions {
         HostOptions {
@@ -213,7 +211,6 @@ pub fn exit_codes_help(codes: &[ExitCode]) -> String {
     format!("Exit codes:\n{}", lines.join("\n"))
 }
 
-/// A value as indented JSON with a newline at the end.
 pub fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
     gpubench_show::json(value).map_err(ExpectedError::internal)
 }

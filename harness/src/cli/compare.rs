@@ -12,7 +12,6 @@ use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::session::records;
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = LISTING;
 
 /// Shows records of different GPUs side by side: levels and ratios, never a regression

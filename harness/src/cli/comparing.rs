@@ -20,7 +20,6 @@ pub const LISTING: &[ExitCode] = &[
     ExitCode::OutputFailed,
 ];
 
-/// The exit codes of a verb that judges.
 pub const JUDGING: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
@@ -83,7 +82,6 @@ pub fn say_problems(sessions: &[Session], ui: &Ui) -> bool {
     sessions.iter().any(|session| session.is_doubtful)
 }
 
-/// Names the records that were left out.
 pub fn say_left_out(lines: &[String], ui: &Ui) {
     for line in lines {
         ui.note(&format!("warning: left out: {line}"));
@@ -95,7 +93,6 @@ pub fn internal(error: impl std::fmt::Display) -> ExpectedError {
     ExpectedError::internal(error.to_string())
 }
 
-/// A usage error about a folder of nights.
 pub fn refused(folder: &Path, error: impl std::fmt::Display, remedy: &str) -> ExpectedError {
     ExpectedError::usage(format!("{}: {error}", folder.display()), Some(remedy))
 }

@@ -7,7 +7,6 @@ use super::common::exit_codes_help;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = super::man::EXIT_CODES;
 
 /// Prints completions of the command line for a shell
@@ -20,7 +19,6 @@ pub struct Args {
     shell: Shell,
 }
 
-/// Prints them.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut super::command(), "gpubench", &mut text);

@@ -19,7 +19,6 @@ use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::session::{Sessions, both_sides, declared, kept_spread, nights, pinned};
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = JUDGING;
 
 /// Compares the records of two sides: gpubench diff --vary driver BEFORE AFTER

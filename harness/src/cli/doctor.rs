@@ -20,7 +20,6 @@ use crate::verbs::{
     matrix_setup,
 };
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
@@ -91,7 +90,6 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     limit.map_or(Ok(ExitCode::Done), Err)
 }
 
-/// The device and its facts.
 fn device(report: &HostReport) -> Block {
     match &report.device {
         Ok(device) => {
@@ -286,7 +284,6 @@ fn axes_of_cells(wanted: &Wanted) -> Wanted {
     Wanted::Names(names)
 }
 
-/// The spread for people.
 pub(super) fn spread_page(spread: &Spread) -> Page {
     let percent = |log: f64| format!("{:.2} %", 100.0 * log.exp_m1());
     let optional = |log: Option<f64>| log.map_or_else(|| "-".to_owned(), percent);

@@ -16,7 +16,6 @@ use crate::verbs::session::{
     Keep, declare, declared, night_means, pin, pins, pruning, remove, unpin,
 };
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = LISTING;
 
 /// Lists the sessions of many nights as series, with alarms and change points
@@ -69,7 +68,6 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     Ok(of_records(ExitCode::Done, say_problems(&found.sessions, ui)))
 }
 
-/// Refuses a word that is neither an action nor a folder.
 fn refuse_unknown_action(folders: &[PathBuf]) -> Result<(), ExpectedError> {
     let Some(name) =
         folders.first().filter(|first| !first.exists()).and_then(|first| first.to_str())

@@ -15,7 +15,6 @@ use crate::verbs::listing::{self as catalogues, Row};
 const INDENT: usize = 4;
 const BETWEEN: &str = " · ";
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] =
     &[ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed];
 
@@ -145,7 +144,6 @@ fn entries(rows: &[Row], width: usize) -> Page {
     page
 }
 
-/// The details of a row for tables and paragraphs.
 fn details(row: &Row) -> Vec<String> {
     let details = row.details.iter();
     // `NOT_UNDER` is printed once below the rows, answers have their own lines.

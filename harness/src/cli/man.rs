@@ -8,7 +8,6 @@ use super::common::exit_codes_help;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] =
     &[ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed];
 
@@ -21,7 +20,6 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
-/// Prints or writes them.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     match &args.output {
         None => {

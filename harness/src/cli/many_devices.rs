@@ -74,7 +74,6 @@ impl DevicesFlags {
     }
 }
 
-/// Several devices.
 #[derive(Debug)]
 pub struct Several<'a> {
     wanted: &'a [DeviceChoice],

@@ -31,7 +31,6 @@ const MECHANISM_CODES: &str = "\n\nA mechanism fails (4) if it cannot be set up 
 not hold. A mechanism that cannot run on this host is waived: the run ends with 3 if --mechanism \
 names it or no other mechanism could run, else with 0.";
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
@@ -146,7 +145,6 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     Ok(code)
 }
 
-/// What a new run is of, whatever its device.
 struct NewRun {
     profile: Profile,
     out: PathBuf,
@@ -187,7 +185,6 @@ impl NewRun {
     }
 }
 
-/// The same of an interrupted run.
 fn resumed_run(
     args: &Args,
     dir: &Path,

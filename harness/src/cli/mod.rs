@@ -104,7 +104,6 @@ enum Verb {
 /// The exit code of this process: its own, or that of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// A documented exit code.
     Own(ExitCode),
     /// The exit code of the program that `exec` ran.
     #[cfg(feature = "virtual-gpu")]

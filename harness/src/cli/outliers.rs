@@ -12,7 +12,6 @@ use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::session::night_means;
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,

@@ -19,7 +19,6 @@ use super::predicting::{
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] =
     &[ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed];
 
@@ -130,7 +129,6 @@ impl PriceArgs {
     }
 }
 
-/// Packs and prints.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     if args.chargeback {
         let bill = args.bill(ui)?;

@@ -21,7 +21,6 @@ use crate::verbs::{
     capabilities, host_facts, ptx_hash, rehearse,
 };
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,
@@ -51,7 +50,6 @@ pub struct Args {
     pub(super) format: TextFormat,
 }
 
-/// Plans and prints.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     if args.rehearse {
@@ -255,7 +253,6 @@ fn skips(plan: &Plan) -> Table {
 
 // The table of the smallest change that each row of a plan detects.
 
-/// The table.
 pub(super) fn detectable_table(rows: &[Detectable]) -> Table {
     let line = |row: &Detectable| {
         let size = |value: f64| match row.figure {

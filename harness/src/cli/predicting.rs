@@ -44,7 +44,6 @@ pub(super) fn confidence(text: &str) -> Result<f64, String> {
     CONFIDENCE.parse(text)
 }
 
-/// A GPU of the MIG tables.
 pub(super) fn mig_gpu(name: &str) -> Result<String, PredictError> {
     mig::table(name).map(|_| name.to_owned())
 }

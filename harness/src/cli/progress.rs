@@ -21,13 +21,11 @@ const WIDTH: usize = 80;
 /// The form of progress output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressMode {
-    /// One line, redrawn in place.
     Live,
     /// A line for every twentieth part of the cells, and one for each later phase.
     Lines,
 }
 
-/// The progress of a run.
 #[derive(Debug)]
 pub struct Progress {
     /// Draws the live line; hidden elsewhere. It measures the time in both forms.
@@ -39,7 +37,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts the progress of a plan.
     #[must_use]
     pub fn of(plan: &Plan, mode: ProgressMode) -> Self {
         let bar = match mode {
@@ -136,7 +133,6 @@ impl Observer for Progress {
 
 /// Cells before the time left is estimated.
 const CELLS_MIN: u64 = 10;
-/// Characters of the bar.
 const BAR: usize = 10;
 
 /// Counts, planned times, and what was shown.
@@ -149,14 +145,12 @@ struct State {
     block: u32,
     blocks: u32,
     failed: u64,
-    /// The cell or phase at work.
     what: String,
     /// Planned time of the cells and fault trials, and of those that ended.
     total_ns: u64,
     done_ns: u64,
     /// The fault trials that did not begin yet, with their planned time.
     trials: VecDeque<(String, String, u64)>,
-    /// When the first cell began.
     begun: Option<Duration>,
     /// The longest bar and the shortest time left that were shown.
     bar: usize,
@@ -271,7 +265,6 @@ impl State {
         line.chars().take(width.saturating_sub(1)).collect()
     }
 
-    /// A line of a log.
     fn sparse(&mut self, now: Duration) -> String {
         let (block, blocks, done, cells) = (self.block, self.blocks, self.done, self.cells);
         let left = self.time_left(now);

@@ -17,7 +17,6 @@ use crate::verbs::{
     Repair, newest, open_scored, report_options, shown, signing, verdict, verified,
 };
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = LISTING;
 
 /// Renders a record as text, HTML page or data
@@ -95,7 +94,6 @@ pub struct Args {
     anonymize: Option<PathBuf>,
 }
 
-/// Renders and prints.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let format = format::find(&args.format).ok_or_else(|| ExpectedError::UnknownName {
         kind: "format",

@@ -14,7 +14,6 @@ use tokio::sync::watch;
 use crate::error::ExpectedError;
 use crate::verbs::verdict;
 
-/// Runs the plan.
 pub fn run_until_signal(
     setup: Setup,
     kernel_log: Option<KernelLog>,
@@ -67,7 +66,6 @@ impl Signals {
         })
     }
 
-    /// Waits for the first of them.
     pub(super) async fn wait(self) {
         let Self { mut interrupt, mut terminate, mut quit, mut hangup } = self;
         let hangup = async {

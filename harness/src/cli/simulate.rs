@@ -26,7 +26,6 @@ use super::predicting::{
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] =
     &[ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed];
 
@@ -112,7 +111,6 @@ struct RunArgs {
     output: OutputFlag,
 }
 
-/// The generators by name.
 const RNGS: &[(&str, RngKind)] = &[("fast", RngKind::Fast), ("numpy", RngKind::Numpy)];
 
 /// The output formats.
@@ -126,7 +124,6 @@ enum Format {
     Html,
 }
 
-/// Simulates and prints.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let with_flags = args.scenario()?;
     let calibrated = match &args.run.calibrate {
@@ -319,7 +316,6 @@ impl EventArgs {
     }
 }
 
-/// Replaces a value by that of a flag that was passed.
 pub(super) fn set<T>(value: &mut T, flag: Option<T>) {
     if let Some(flag) = flag {
         *value = flag;

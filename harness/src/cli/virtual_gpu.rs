@@ -31,7 +31,6 @@ use crate::verbs::{
     rescore, session, verdict,
 };
 
-/// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
     ExitCode::Internal,

@@ -95,7 +95,6 @@ fn only_faults(profile: &Profile) -> bool {
     !profile.selects(|selection| !is_fault(selection))
 }
 
-/// The faults to inject.
 fn wish(
     profile: &Profile,
     flags: &AfterCells,
@@ -154,7 +153,6 @@ fn decide(
     Ok((!rows.is_empty()).then(|| extend(&run.plan, left_ns, rows)))
 }
 
-/// The rows that ask for more blocks.
 fn wanted(matrix: &[MatrixRow], straddling: &[Straddling], half_width: f64) -> Vec<MoreBlocks> {
     let more = |(place, row): (usize, &MatrixRow)| {
         let deciding = row.retention.as_ref().or(row.jitter.as_ref())?;

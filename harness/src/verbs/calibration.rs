@@ -114,7 +114,6 @@ fn other_peak(made_on: &CalibrationBinding, here: &CalibrationBinding) -> Option
 // gives the same bytes whatever ran before. Nor is anything kept while MIG mode is on, where rates
 // are those of an instance, or of a user's program, which may change.
 
-/// The file of one device.
 pub struct KeptCalibrations {
     path: PathBuf,
 }
@@ -292,7 +291,6 @@ pub fn known(uuid: &str) -> Result<Option<Spread>, ExpectedError> {
     })
 }
 
-/// Adds a session to the spread of its device. Returns the spread and its file.
 pub fn add(run: &RunRecord) -> Result<(Spread, PathBuf), ExpectedError> {
     let uuid = &run.device.uuid;
     let path = path_of(uuid).map_err(verdict::from_journal)?;

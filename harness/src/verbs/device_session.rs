@@ -152,7 +152,6 @@ impl DeviceSession {
         })
     }
 
-    /// NVML for this device.
     #[must_use]
     pub fn nvml(&self) -> Arc<Nvml> {
         Arc::clone(&self.nvml)
@@ -170,7 +169,6 @@ impl DeviceSession {
         self.allotment.as_ref()
     }
 
-    /// The clock of the tenants.
     #[must_use]
     pub fn clock(&self) -> RunClock {
         self.clock.clone()
@@ -303,7 +301,6 @@ pub(super) fn brackets(events: &[RunEvent]) -> BTreeMap<&str, [f64; 2]> {
     starts(events).flat_map(of_one_start).collect()
 }
 
-/// The events of each start of the harness.
 pub(super) fn starts(events: &[RunEvent]) -> impl Iterator<Item = &[RunEvent]> {
     events.split(|event| matches!(event, RunEvent::Resumed { .. }))
 }

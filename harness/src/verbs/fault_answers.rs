@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::listing::MEASURED;
 
-/// The machines with measured rows.
 fn measured() -> Vec<(Machine, Measured)> {
     // Tests load every built-in machine.
     let machines = BUILT_IN.iter().filter_map(|(name, _)| Machine::load(name).ok());

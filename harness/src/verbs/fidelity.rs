@@ -56,7 +56,6 @@ pub fn machine_name(
     Err(refused(problem, "--machine NAME|PATH; gpubench virtual-gpu list prints the machines"))
 }
 
-/// A machine by name or path.
 pub fn load(name: &str) -> Result<Machine, ExpectedError> {
     Machine::load(name).map_err(|error| verdict::from_virtual_gpu(error.into()))
 }
@@ -71,7 +70,6 @@ pub const fn size(machine: &Machine) -> DeviceSize {
     }
 }
 
-/// When the driver of a machine notices faults.
 #[must_use]
 pub fn noticed(machine: &Machine) -> Noticed {
     let mut noticed = Noticed::new();
@@ -157,7 +155,6 @@ pub fn profile(run: &RunRecord, options: Profile, blocks: u32) -> Profile {
     profile
 }
 
-/// The probes and faults of the record, with this many trials of each fault.
 #[must_use]
 pub fn after_cells(run: &RunRecord, fault_trials: u32) -> AfterCells {
     let scored = run.plan.fault_trials.iter();

@@ -18,7 +18,6 @@ use super::device_session::{DeviceSession, find};
 use super::verdict;
 use crate::error::ExpectedError;
 
-/// Options of the command line about the host.
 #[derive(Debug, Clone, Default)]
 pub struct HostOptions {
     pub hami_lib: Option<PathBuf>,
@@ -58,7 +57,6 @@ pub fn of_device(
     Ok(gather(&find(device)?, options, profile))
 }
 
-/// The facts of a device that this process holds.
 #[must_use]
 pub fn of_session(session: &DeviceSession, options: &HostOptions, profile: &Profile) -> HostFacts {
     gather(&session.nvml(), options, profile)

@@ -29,11 +29,9 @@ const FIRST_INSTANCE: &str = "first MIG instance";
 /// The timer of a scheduling class, or why it was not measured.
 pub type TimerTest = Result<(Stops, Punctuality), String>;
 
-/// The capabilities of this host.
 pub struct HostReport {
     /// The device, or why there is none.
     pub device: Result<DeviceIdentity, String>,
-    /// Every mechanism with its availability.
     pub mechanisms: Vec<Capability>,
     /// Circumstances of the host that readers of figures must know, one line each.
     pub labels: Vec<String>,
@@ -43,7 +41,6 @@ pub struct HostReport {
     pub planted: Vec<String>,
     /// Noise that a virtual device plants, one line each.
     pub noise: Vec<String>,
-    /// The timer self-test of each scheduling class.
     pub timer: Vec<(&'static str, TimerTest)>,
     /// Each workload with the result of its verification.
     pub verified: Vec<(String, Verification)>,
@@ -55,7 +52,6 @@ pub struct HostReport {
     pub spread: Result<Spread, String>,
     /// The part of the device that the diagnostic tenant had.
     pub scope: &'static str,
-    /// Blocks of the profile.
     pub blocks: u32,
     /// Whether the user is root.
     pub root: bool,
@@ -182,7 +178,6 @@ fn is_root() -> bool {
 
 // The host report as JSON, for programs.
 
-/// The whole report.
 #[must_use]
 pub fn to_json(report: &HostReport) -> Value {
     let timer: Vec<Value> = report

@@ -34,7 +34,6 @@ const SCORES: [&str; 9] = [
 const NAMES: [&str; 9] =
     ["id", "variant", "axis", "sub_axis", "victim", "workload", "aggressor", "fault", "figure"];
 
-/// The result of scoring a record again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ScoredAgain {
     /// One sentence for each score that does not follow from the cells by the record's rules.
@@ -183,7 +182,6 @@ fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
     a.zip(b).is_some_and(|(a, b)| (a - b).abs() <= TOLERANCE * a.abs().max(b.abs()))
 }
 
-/// The name of a row in words.
 fn name(row: &Value) -> String {
     let texts = NAMES.iter().filter_map(|key| row.get(key)?.as_str());
     texts.collect::<Vec<_>>().join(" ")

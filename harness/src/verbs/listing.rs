@@ -39,7 +39,6 @@ pub fn mechanisms() -> Vec<Row> {
     mechanism::CATALOGUE.iter().map(row).collect()
 }
 
-/// The workloads of tenants.
 pub fn workloads() -> Vec<Row> {
     let row = |workload: &&gpubench_catalogue::workload::Workload| Row {
         name: workload.name.to_owned(),
@@ -166,7 +165,6 @@ fn left_out(name: &str, summary: &str, reason: &str) -> Row {
     }
 }
 
-/// Scored dimensions.
 pub fn axes() -> Vec<Row> {
     let sub = |entry: &AxisEntry| Row {
         name: entry.name.to_owned(),
@@ -210,7 +208,6 @@ pub fn axes() -> Vec<Row> {
     cells.chain(probes).chain(faults).chain([jitter]).collect()
 }
 
-/// The faults of a class.
 fn names_of(class: Class) -> Vec<&'static str> {
     let faults = gpubench_catalogue::fault::CATALOGUE.iter();
     let own = faults.filter(|fault| fault.class == class);
@@ -258,7 +255,6 @@ pub fn profiles() -> Vec<Row> {
     gpubench_profiles::PROFILES.iter().map(row).collect()
 }
 
-/// The formats of reports.
 pub fn formats() -> Vec<Row> {
     let row = |format: &&dyn gpubench_reports::Format| Row {
         name: format.name().to_owned(),
@@ -272,15 +268,12 @@ pub fn formats() -> Vec<Row> {
 
 /// One entry: its name, its summary, and its details by key.
 pub struct Row {
-    /// The name in flags and profiles.
     pub name: String,
-    /// The summary in one line.
     pub summary: String,
     pub details: Vec<(&'static str, Value)>,
 }
 
 impl Row {
-    /// The entry as JSON has it.
     pub fn as_entry(&self) -> Entry<'_> {
         Entry {
             name: &self.name,

@@ -38,11 +38,9 @@ pub struct MatrixRequest {
     pub recalibrate: bool,
     /// Probes and faults after the cells.
     pub after_cells: AfterCells,
-    /// Labels of the run.
     pub labels: BTreeMap<String, String>,
     /// Devices that other runs of the same command line measure at the same time.
     pub beside: Vec<String>,
-    /// The device on the command line.
     pub device: Option<DeviceSelector>,
 }
 
@@ -151,7 +149,6 @@ impl Host {
         })
     }
 
-    /// The plan of the cells.
     fn plan(&self, profile: &Profile) -> Result<Plan, ExpectedError> {
         let capabilities = capabilities(&self.facts, profile);
         Ok(gpubench_plan::plan(profile, &capabilities, &self.ptx_hash)?)
@@ -221,7 +218,6 @@ pub enum RehearsalOutcome {
 }
 
 impl RehearsalOutcome {
-    /// The outcome in words.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -28,13 +28,9 @@ use crate::error::ExpectedError;
 
 /// An opened record, scored.
 pub struct Opened {
-    /// Its folder.
     pub dir: PathBuf,
-    /// Its samples and events.
     pub record: Record,
-    /// Its scored content.
     pub run: RunRecord,
-    /// Warnings about the record.
     pub warnings: Vec<String>,
     /// What a reader should know of a record that other rules scored.
     pub note: Option<String>,
@@ -45,9 +41,7 @@ pub struct Opened {
 /// Whether the scores of a crashed run are written into its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repair {
-    /// The record stays as it is.
     No,
-    /// They are written.
     Yes,
 }
 
@@ -102,7 +96,6 @@ pub(super) fn checked_run(mut run: RunRecord, warnings: &[String], is_damaged: b
 
 /// What is wrong with a record, or what was checked.
 pub struct Verified {
-    /// One sentence each.
     pub problems: Vec<String>,
     /// What was found right, where there is no problem.
     pub summary: String,
@@ -179,7 +172,6 @@ fn unscored(dir: &Path, error: &JudgeError) -> ExpectedError {
 
 /// A run that just ended, with its record on disk.
 pub struct Concluded {
-    /// The record, scored once.
     pub opened: Opened,
     /// What only the end of the run can tell.
     pub warnings: Vec<String>,

@@ -7,7 +7,6 @@ use gpubench_plan::profile::{Overrides, Profile, built_in, parse};
 
 use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
 
-/// Loads a built-in profile by name, or any profile by path.
 pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Profile, ExpectedError> {
     if names().any(|name| name == name_or_path) {
         return Ok(built_in(name_or_path, overrides)?);

@@ -152,7 +152,6 @@ fn hash_of<'a>(kernels: impl Iterator<Item = [&'a str; 2]>) -> String {
 // The timer floor of the host, measured before a run on the wall clock. Jitter below it has no
 // level.
 
-/// How long the self-test takes.
 const SELF_TEST: Duration = Duration::from_secs(2);
 
 /// Key of the class, or of the reason for no floor, among the facts of the host.

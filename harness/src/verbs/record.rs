@@ -23,13 +23,11 @@ use super::{capabilities, device_session};
 /// A record that cannot be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
-    /// It cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The tenants of a cell are not those of the plan.
     #[error(transparent)]
     Gate(#[from] GateError),
-    /// The scoring rules refuse it.
     #[error(transparent)]
     Score(#[from] CellsError),
     /// The claims ledger of this build cannot be read.
@@ -240,7 +238,6 @@ pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
     out
 }
 
-/// The proofs of a record.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
     of_cells: BTreeMap<String, Vec<Proof>>,
@@ -249,7 +246,6 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// The proofs in the events and the mechanism rows of a record.
     pub(super) fn of_record(run: &RunRecord, events: &[RunEvent]) -> Self {
         let mut of_cells: BTreeMap<String, Vec<Proof>> = BTreeMap::new();
         for event in events {
@@ -392,7 +388,6 @@ pub(super) fn stopped(events: &[RunEvent]) -> Option<String> {
     events.iter().find_map(found)
 }
 
-/// The findings of all probes.
 pub(super) fn probes(events: &[RunEvent]) -> Vec<ProbeResult> {
     let found = |event: &RunEvent| match event {
         RunEvent::Probed { result } => Some(result.clone()),

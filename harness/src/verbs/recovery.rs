@@ -35,7 +35,6 @@ use crate::error::ExpectedError;
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(50);
 
-/// What was undone.
 #[derive(Debug, Default)]
 pub struct UndoReport {
     /// What was undone or left alone, one line for each run or change.
@@ -145,7 +144,6 @@ pub fn clean_up(
     Ok(undone)
 }
 
-/// Removes the folders of dead processes. Returns their paths.
 fn remove_dead_folders() -> Vec<PathBuf> {
     [remove_leftovers(), remove_dead_temporary()].concat()
 }
@@ -262,7 +260,6 @@ const GUARD_STEP: Duration = Duration::from_millis(1);
 /// Starts in one run, so that a guard process that cannot live is not started for ever.
 const STARTS_MAX: u32 = 100;
 
-/// The guard process of this run. It ends when dropped.
 #[derive(Debug)]
 pub struct GuardProcess {
     shared: Arc<Shared>,

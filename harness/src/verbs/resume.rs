@@ -28,18 +28,15 @@ use crate::error::ExpectedError;
 
 /// An interrupted run, whose folder is held.
 pub struct Interrupted {
-    /// Its folder.
     pub dir: PathBuf,
     /// The profile with the values of the first command line.
     pub profile: Profile,
-    /// The options of the host on the first command line.
     pub options: HostOptions,
     /// The device of the first command line; a real one by its UUID.
     pub device: Option<DeviceSelector>,
     pub labels: BTreeMap<String, String>,
     /// Its calibration, if it got that far.
     pub calibration: Option<Calibration>,
-    /// What it was planned to do.
     planned: Plan,
     /// The same with what happened since.
     plan: Plan,
@@ -198,14 +195,12 @@ impl Interrupted {
 pub struct ResumedRun {
     /// Its plan, without what the interruption cut.
     pub plan: Plan,
-    /// What is done.
     pub continued: Continued,
     /// Its calibration, if it got that far.
     pub calibration: Option<Calibration>,
     pub folder: RunFolder,
 }
 
-/// When the events were last written. They must be of this user.
 fn last_event_at(dir: &Path, events: &Path) -> Result<String, ExpectedError> {
     let facts = std::fs::metadata(events).map_err(|error| unreadable(dir, error.to_string()))?;
     let (owner, user) = (facts.uid(), rustix::process::geteuid().as_raw());
@@ -220,7 +215,6 @@ fn last_event_at(dir: &Path, events: &Path) -> Result<String, ExpectedError> {
     Ok(humantime::format_rfc3339_seconds(time).to_string())
 }
 
-/// Refuses a run that ended with everything that was planned.
 fn refuse_complete(dir: &Path, events: &[RunEvent]) -> Result<(), ExpectedError> {
     if !matches!(events.last(), Some(RunEvent::Ended { complete: true, .. })) {
         return Ok(());
@@ -244,7 +238,6 @@ fn unreadable(dir: &Path, problem: String) -> ExpectedError {
 
 // What must be equal for a run to go on: build, device, driver, and what the host can run.
 
-/// Compares the build that began the run with this one.
 fn build(dir: &Path, began: &Provenance, settings: &RunSettings) -> Result<(), ExpectedError> {
     let ptx_hash = ptx_hash();
     equal(
@@ -366,7 +359,6 @@ fn findings(events: &[RunEvent]) -> BTreeMap<(String, String), usize> {
     found
 }
 
-/// The name of the probe: that of its finding in a record.
 fn name(found: &ProbeFound) -> String {
     if let ProbeFound::Broken { name, .. } = found {
         return name.clone();

@@ -16,10 +16,8 @@ use crate::error::ExpectedError;
 use crate::error::output::write_whole;
 use crate::error::{WRITTEN_BYTES_MAX, read_text};
 
-/// What is accepted as a key.
 const MINISIGN_FILE: &str = "accepted: a file of minisign, as minisign -G writes it";
 
-/// A secret key that signs records.
 pub struct SigningKey(SecretKey);
 
 impl SigningKey {
@@ -81,7 +79,6 @@ fn asks_for_password(text: &str) -> bool {
 /// A public key that checks records.
 pub struct VerifyingKey {
     key: PublicKey,
-    /// Its id, as minisign prints it.
     pub id: String,
 }
 

@@ -12,7 +12,6 @@ use crate::error::ExpectedError;
 /// Characters of a UUID that name a folder: `GPU-` and the first group.
 const SHORT_UUID: usize = 12;
 
-/// One device of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Index of a real GPU in the order of the driver.
@@ -21,9 +20,7 @@ pub struct Target {
     pub name: String,
     /// The value of `--device` that names this device alone, whatever the order of indices.
     pub device: String,
-    /// Folder of its record, in that of all records.
     pub folder: String,
-    /// Why it cannot be measured.
     pub problem: Option<String>,
 }
 

@@ -21,7 +21,6 @@ use crate::verbs::{FaultRequest, Repair, capabilities, fidelity, open_scored, re
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
-/// The rows of mechanisms in the matrix of a host. Every planned mechanism has cells.
 fn matrix(profile: &Profile, facts: &HostFacts) -> Result<Vec<MechanismRow>, PlanError> {
     let plan = gpubench_plan::plan(profile, &capabilities(facts, profile), "ptx")?;
     for planned in &plan.mechanisms {

@@ -197,7 +197,6 @@ pub fn from_store(dir: &Path, error: StoreError) -> ExpectedError {
     }
 }
 
-/// A tenant failed in a run with a victim of the user: the first tenant is that victim.
 #[must_use]
 pub fn from_user_victim(error: TenantError) -> ExpectedError {
     match error {

@@ -23,9 +23,7 @@ pub const DECISION: f64 = 8.0;
 /// Which way a series went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Its values rose.
     Up,
-    /// They fell.
     Down,
 }
 
@@ -87,7 +85,6 @@ fn score(before: &[f64], value: f64) -> Result<f64, NoEstimate> {
 /// Energies of the same partition differ by rounding with the order of its values.
 const EQUAL: f64 = 1.0 - 1e-9;
 
-/// How to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Search {
     /// Fewest values of a part, at least 2.
@@ -95,7 +92,6 @@ pub struct Search {
     /// Permutations of each test. A split counts where none of them has an energy as large, so the
     /// error of one test is `1 / (permutations + 1)`.
     pub permutations: u32,
-    /// Seed of the permutations.
     pub seed: u64,
 }
 
@@ -150,7 +146,6 @@ fn is_significant(
 #[derive(Clone)]
 struct Ranked {
     values: Vec<Value>,
-    /// The sum of the distances of all pairs.
     pairs: f64,
 }
 
@@ -159,7 +154,6 @@ struct Value {
     value: f64,
     /// Its position in the order of values, from 0.
     rank: usize,
-    /// The sum of its distances to all values.
     to_all: f64,
 }
 
@@ -198,7 +192,6 @@ impl Sums {
         }
     }
 
-    /// The number and the sum of the values up to a rank.
     fn up_to(&self, rank: usize) -> (f64, f64) {
         let (mut count, mut sum) = (0.0, 0.0);
         let mut at = rank + 1;

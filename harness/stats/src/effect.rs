@@ -12,13 +12,11 @@ use crate::student_t::{two_sided_p, two_sided_quantile};
 /// A mean or a difference of means, with the figures for its t interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effect {
-    /// The point estimate.
     pub value: f64,
     /// Its standard error; zero when all units were identical.
     pub se: f64,
     /// Degrees of freedom of the standard error.
     pub df: f64,
-    /// Number of independent units.
     pub n: u32,
 }
 
@@ -63,7 +61,6 @@ fn t_statistic(distance: f64, se: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Invented numbers.
     const X: [f64; 8] = [-0.51, -0.48, -0.55, -0.47, -0.50, -0.53, -0.46, -0.52];
 
     #[test]

@@ -10,7 +10,6 @@ use thiserror::Error;
 /// function that makes the estimate says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The point estimate.
     pub value: f64,
     /// The lower end of the interval, at most `value`.
     pub lo: f64,
@@ -63,20 +62,11 @@ impl Estimate {
 /// Why there is no estimate. The text says what is wrong and what is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum NoEstimate {
-    /// The series is too short.
     #[error("too few {what}: have {have}, need at least {need}")]
-    TooFew {
-        /// What is counted.
-        what: &'static str,
-        /// How many there are.
-        have: u64,
-        /// How many are needed.
-        need: u64,
-    },
+    TooFew { what: &'static str, have: u64, need: u64 },
     /// An input is infinite or not a number.
     #[error("{what} number {index} is not finite: only finite numbers are accepted")]
     NotFinite {
-        /// What the numbers are.
         what: &'static str,
         /// Position of the first such number, counted from 0.
         index: usize,
@@ -84,31 +74,16 @@ pub enum NoEstimate {
     /// An input that must be above zero is not.
     #[error("{what} number {index} is {value}: only numbers above zero are accepted")]
     NotPositive {
-        /// What the numbers are.
         what: &'static str,
         /// Position of the first such number, counted from 0.
         index: usize,
-        /// The number.
         value: f64,
     },
     /// Two paired series differ in length.
     #[error("series differ in length: {left} against {right}, equal lengths are accepted")]
-    Unequal {
-        /// Length of the first series.
-        left: usize,
-        /// Length of the second series.
-        right: usize,
-    },
-    /// A parameter outside its range.
+    Unequal { left: usize, right: usize },
     #[error("{what} is {value}: accepted is {accepted}")]
-    OutOfRange {
-        /// The parameter.
-        what: &'static str,
-        /// Its value.
-        value: f64,
-        /// The accepted values.
-        accepted: &'static str,
-    },
+    OutOfRange { what: &'static str, value: f64, accepted: &'static str },
     /// The data are consistent with arbitrarily large figures.
     #[error("{what} has no finite bound: more blocks or a stronger effect are needed")]
     Unbounded {
@@ -117,20 +92,10 @@ pub enum NoEstimate {
     },
     /// The arithmetic left the range of a 64-bit float.
     #[error("{what} is not a finite number: the data leave the range of a 64-bit float")]
-    Overflow {
-        /// The figure that overflowed.
-        what: &'static str,
-    },
+    Overflow { what: &'static str },
     /// The interval does not contain its point estimate (a resampling artefact, or a defect).
     #[error("interval [{lo}, {hi}] does not contain its estimate {value}")]
-    Disordered {
-        /// The point estimate.
-        value: f64,
-        /// The lower end.
-        lo: f64,
-        /// The upper end.
-        hi: f64,
-    },
+    Disordered { value: f64, lo: f64, hi: f64 },
 }
 
 /// Refuses a series that is too short or holds an infinity or NaN; returns its length.
@@ -248,7 +213,6 @@ impl Confidence {
         Self { alpha: Self::P95.alpha / f64::from(looks.max(1)) }
     }
 
-    /// The error probability.
     #[must_use]
     pub fn alpha(self) -> f64 {
         self.alpha

@@ -88,12 +88,9 @@ const STEPS: u32 = 200;
 /// Halvings of the interval in which the effect lies: to one part in 10^10.
 const HALVINGS: u32 = 34;
 
-/// A test of one effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
-    /// Standard error of the effect.
     pub se: f64,
-    /// Its degrees of freedom.
     pub df: f64,
     /// Confidence of the interval that must exclude zero.
     pub confidence: Confidence,

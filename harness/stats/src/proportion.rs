@@ -99,12 +99,10 @@ fn lower_limit(successes: u32, trials: u32, tail: f64) -> f64 {
 // the limits of Clopper and Pearson in place of Wilson's: a verdict rests on it, and with few
 // trials Wilson's limits cover too rarely.
 
-/// Trials of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trials {
     /// Trials with the outcome that is counted.
     pub successes: u32,
-    /// All trials.
     pub trials: u32,
 }
 

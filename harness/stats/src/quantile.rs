@@ -56,13 +56,11 @@ impl Sorted {
         self.n
     }
 
-    /// The smallest value.
     #[must_use]
     pub fn min(&self) -> f64 {
         self.values[0]
     }
 
-    /// The largest value.
     #[must_use]
     pub fn max(&self) -> f64 {
         self.values[self.values.len() - 1]

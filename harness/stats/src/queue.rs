@@ -14,7 +14,6 @@ const WARM_UP: usize = 2_000;
 pub struct Queue {
     /// Mean wait before service (Pollaczek and Khinchine): `rate E[S^2] / 2 (1 - rate E[S])`.
     pub mean_wait: f64,
-    /// Median of wait and service.
     pub p50: f64,
     /// 99th percentile of wait and service.
     pub p99: f64,

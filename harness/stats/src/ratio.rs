@@ -15,7 +15,6 @@ use crate::student_t::two_sided_quantile;
 // effect-size interval of Kalibera and Jones (arXiv 2007.10899) with the block as the unit. A
 // percentile bootstrap covers too rarely at 5 to 10 blocks; Student's t on logs does not.
 
-/// One log-ratio per block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogRatio {
     logs: Vec<f64>,
@@ -80,25 +79,21 @@ impl LogRatio {
 /// The set of ratios that the data do not reject at the confidence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RatioSet {
-    /// An ordinary interval.
     Bounded(Estimate),
     /// Everything except the open gap between two numbers: the denominator may be zero, but the
     /// data still exclude some ratios.
     Outside {
-        /// The point estimate.
         value: f64,
         /// Ratios at or below this one are not rejected.
         below: f64,
         /// Ratios at or above this one are not rejected.
         above: f64,
-        /// Number of blocks.
         n: u32,
     },
     /// No ratio is rejected. There is no point estimate when the denominator is exactly zero.
     Everything {
         /// The point estimate, if there is one.
         value: Option<f64>,
-        /// Number of blocks.
         n: u32,
     },
 }

@@ -18,16 +18,10 @@ const NS_PER_S: f64 = 1e9;
 pub enum ScheduleError {
     /// The rate is zero, negative, not a number or too high for a nanosecond clock.
     #[error("arrival rate is {rate_per_s} per second: accepted is above 0 and at most 1e8")]
-    Rate {
-        /// The requested rate.
-        rate_per_s: f64,
-    },
+    Rate { rate_per_s: f64 },
     /// The schedule would exceed the memory limit.
     #[error("schedule would hold {expected} arrivals: accepted are at most 1e8")]
-    TooMany {
-        /// The expected number of arrivals.
-        expected: f64,
-    },
+    TooMany { expected: f64 },
 }
 
 /// Poisson arrivals as offsets in nanoseconds from the start, strictly rising and all below

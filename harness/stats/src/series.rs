@@ -100,11 +100,9 @@ pub enum Modes {
     One,
     /// Two groups, each described by its mean and size.
     Two {
-        /// Mean of the lower group.
         low: f64,
         /// How many blocks are in the lower group.
         low_n: u32,
-        /// Mean of the upper group.
         high: f64,
         /// How many blocks are in the upper group.
         high_n: u32,

@@ -15,11 +15,8 @@ use crate::quantile::Sorted;
 /// Mean and sample standard deviation (divisor `n - 1`) of at least two values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moments {
-    /// The arithmetic mean.
     pub mean: f64,
-    /// The sample standard deviation.
     pub sd: f64,
-    /// How many values.
     pub n: u32,
 }
 
@@ -109,7 +106,6 @@ pub struct Fairness {
     /// Jain's index of the normalised progress. It is flat near 1: two tenants that progress two to
     /// one still score 0.9, so read it together with `min_over_max`.
     pub jain: f64,
-    /// Number of tenants.
     pub tenants: u32,
 }
 

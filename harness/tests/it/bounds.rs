@@ -82,7 +82,6 @@ fn a_machine_file_out_of_range_is_refused_by_the_verb() -> TestResult {
     Ok(())
 }
 
-/// Replaces a file of a record.
 fn with_record(lab: &Lab, name: &str, replace: impl Fn(&Path) -> TestResult) -> TestResult {
     let file = lab.path("out").join(name);
     let bytes = std::fs::read(&file)?;

@@ -93,7 +93,6 @@ fn every_window_sees_the_same_rate_of_a_limiter() -> TestResult {
     Ok(())
 }
 
-/// The row of MPS under this power cap.
 fn beside_a_hog(cap_w: &str) -> Result<MatrixRow, Error> {
     let lab = lab(&[("cap_w = 700.0", &format!("cap_w = {cap_w}"))], "", "mps")?;
     finish(lab.matrix("out", &[]))?.ended_with(0)?;

@@ -81,7 +81,6 @@ impl Drop for Hogs {
     }
 }
 
-/// A run of this profile on the wall clock beside hogs.
 fn beside_hogs(profile: &str, busy: Duration) -> Result<RunRecord, Error> {
     let lab = Lab::on("hopper")?.profile(profile)?;
     let hogs = Hogs::start(busy)?;

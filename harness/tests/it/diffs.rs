@@ -173,7 +173,6 @@ fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResu
 
 // `gpubench diff` on damaged records.
 
-/// A record cut at any byte is refused with its name, or its loss is named.
 #[test]
 fn a_cut_record_is_refused_or_its_loss_is_named() -> TestResult {
     let lab = Lab::on("turing")?;

@@ -52,7 +52,6 @@ impl Reports {
         })
     }
 
-    /// Asserts that the text has a row of these cells.
     fn has_row(&self, cells: &[&str]) {
         let found = self.rows.iter().any(|row| row == cells);
         assert!(found, "{}: no row {cells:?} in {}", self.machine, self.text);
@@ -199,7 +198,6 @@ fn text_and_json_agree_on_every_machine() -> TestResult {
     })
 }
 
-/// The vendor's commands in string literals of this source.
 fn commands_in(source: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));

@@ -25,7 +25,6 @@ const PROFILE: &str =
 /// Faults whose answer in the records took the time of driver calls, which no table holds.
 const CALLS: [&str; 4] = ["empty-launch", "bad-launch", "double-free", "oom"];
 
-/// A published record.
 fn example(name: &str) -> Result<RunRecord, Error> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
     Ok(Record::open(&root.join(name))?.run().clone())
@@ -175,7 +174,6 @@ fn end(trial: &FaultResult) -> Result<(Outcome, Harm, Option<i32>, u32), Error> 
     Ok((trial.outcome.clone(), victim(trial)?.0, refused, client.tries))
 }
 
-/// What a driver answered.
 type Answered = (Reply, Reply, Vec<u32>, Vec<u32>, bool);
 
 /// The codes of injector and victim, the Xids of NVML and of the log, and whom they name.

@@ -34,7 +34,6 @@ enum Reach {
     Death,
     /// Victims that allocate from the same memory.
     Memory,
-    /// Victims that wait for their time slice.
     TimeSlice,
     /// The clients of a shared server, unless static partitions contain faults of the SMs.
     Clients,
@@ -74,7 +73,6 @@ const TABLE: &[Expected] = &[
     ("mps-daemon-kill", Reach::Service, Some(806), &[]),
 ];
 
-/// The expected outcome of both victims.
 fn victims(mechanism: &str, (_, reach, code, xids): &Expected) -> Vec<(Harm, Option<i32>)> {
     let served = mechanism.contains("mps");
     let is_time_sliced = matches!(mechanism, "time-slicing" | "hami");
@@ -118,7 +116,6 @@ fn all_faults() -> String {
     format!("--faults={}", names.join(","))
 }
 
-/// The recovery time of MPS on this machine.
 fn recovery_ns(machine: &str) -> Result<u64, Error> {
     let machine: toml::Table = machine.parse()?;
     let ms = machine["mps"]["recovery_ms"].as_integer();

@@ -64,7 +64,6 @@ fn rehearse(host: &Guarded, mechanism: &str) -> Result<Finished, Error> {
     ]))
 }
 
-/// Kills runs of a mechanism at the instants of all seeds.
 fn kill_at_instants(mechanism: &str) -> TestResult {
     let host = Guarded::new()?;
     for seed in 1..=SEEDS {

@@ -83,7 +83,6 @@ fn measured_with_limits<const N: usize>(
     Ok(all)
 }
 
-/// Number of groups.
 const fn groups(noise: bool) -> usize {
     if noise { SEEDS } else { 1 }
 }

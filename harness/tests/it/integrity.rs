@@ -254,7 +254,6 @@ fn a_file_that_is_no_key_is_refused_before_anything_starts() -> TestResult {
     Ok(())
 }
 
-/// The path of a program.
 fn installed(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let is_program = |file: &PathBuf| {

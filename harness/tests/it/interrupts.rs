@@ -45,7 +45,6 @@ fn left(lab: &Lab) -> Vec<String> {
     processes_with(&lab.arg("state"))
 }
 
-/// When the signal comes.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
     After(Duration),

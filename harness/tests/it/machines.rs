@@ -46,7 +46,6 @@ open = "5ms"
     )
 }
 
-/// One run, with more arguments.
 fn run(
     dir: &Path,
     name: &str,

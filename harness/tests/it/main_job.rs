@@ -8,7 +8,6 @@ use gpubench_record::OutcomeKind;
 use super::support::fault::signal;
 use crate::support::{Error, Finished, Lab, TestResult, finish, program, wait_during};
 
-/// The shortest profile, with two mechanisms.
 const PROFILE: &str =
     concat!("mechanisms = [\"exclusive\", \"time-slicing\"]\n", include_str!("data/short.toml"));
 

@@ -24,7 +24,6 @@ pub(crate) const OTHER: u32 = 65_534;
 /// The user that runs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum User {
-    /// The user that runs the tests.
     Own,
     /// The account without rights, if root runs the tests; otherwise the same user.
     Other,
@@ -270,7 +269,6 @@ fn two_users_without_a_cache_each_start_a_virtual_gpu() -> TestResult {
 // Variables of the user's shell: processes of a run inherit a list alone, and
 // `CUDA_VISIBLE_DEVICES` is the set of devices that gpubench chooses from.
 
-/// The shortest profile, with plain MPS.
 const PROFILE: &str = concat!("mechanisms = [\"mps\"]\n", include_str!("data/short.toml"));
 
 /// Variables that change what is measured where a process inherits them.

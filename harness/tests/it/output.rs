@@ -127,7 +127,6 @@ fn csv_and_openmetrics_have_the_figures_of_the_report() -> TestResult {
     Ok(())
 }
 
-/// A figure that a claim is about is that of a row.
 #[test]
 fn claims_have_the_figures_of_the_report() -> TestResult {
     let mut compared = 0;
@@ -192,7 +191,6 @@ fn a_comparison_has_the_figures_of_the_report() -> TestResult {
     Ok(())
 }
 
-/// The night of a history is the figure of its record.
 #[test]
 fn a_history_has_the_figures_of_the_report() -> TestResult {
     let mut compared = 0;

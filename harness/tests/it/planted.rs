@@ -31,7 +31,6 @@ open = "40ms"
 
 const TURING: &str = gpubench_profiles::TURING;
 
-/// The machine with this noise and this scheduler.
 fn machine(noise: [f64; 3], slice_us: u64, gap_us: u64) -> Result<String, Error> {
     let mut machine: toml::Table = TURING.parse()?;
     let mut set = |table: &str, key: &str, value: toml::Value| {

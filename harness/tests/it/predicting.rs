@@ -36,7 +36,6 @@ open = "1.8s"
 const VICTIMS: [&str; 3] = ["compute", "stream", "pcie"];
 const MAX_MISS_PERCENT: f64 = 15.0;
 
-/// The output of a command line in the lab's folder.
 fn output(lab: &Lab, line: &str) -> Result<String, Error> {
     let run = finish(lab.gpubench(line.split_whitespace()))?;
     Ok(run.ended_with(0)?.stdout)
@@ -145,7 +144,6 @@ fn all_missing_flags_are_named_at_once() -> TestResult {
     Ok(())
 }
 
-/// The error of a command line that is refused.
 fn refused(line: &str) -> Result<String, Error> {
     let run = finish(gpubench(line.split_whitespace()))?;
     let stderr = run.stderr;

@@ -10,7 +10,6 @@ use crate::support::{Error, TestResult, finish, gpubench, with_changes};
 
 const TURING: &str = gpubench_profiles::TURING;
 
-/// Probes the mechanisms of that machine.
 fn probe(dir: &Path, name: &str, machine: &str, mechanisms: &str) -> Result<RunRecord, Error> {
     let quota = "[mps-quota]\nmemory_pct = 50\n[mps-memory]\nby = \"namespace\"\n";
     let arguments = ["--probes", "--allow-reconfigure", "--mechanism", mechanisms];
@@ -292,7 +291,6 @@ fn planted_shares_launches_and_calls_are_found() -> TestResult {
 // `matrix --escape` against machine files: it finds every open hole of the HAMi stand-in and no
 // closed one, and a limit that the device enforces contains every route.
 
-/// Runs the escape attempts under a mechanism.
 fn escapes(dir: &Path, name: &str, closed: &str, mechanism: &str) -> Result<RunRecord, Error> {
     let machine = format!("{HOPPER}\n[defects]\nhami_closed = [{closed}]\n");
     let mechanisms = format!("exclusive,{mechanism}");

@@ -43,7 +43,6 @@ fn shortened(name: &str) -> Result<String, Error> {
     Ok(toml::to_string(&profile)?)
 }
 
-/// Runs the profile and checks what every record must have.
 fn run(name: &str) -> Result<RunRecord, Error> {
     let lab = Lab::on("hopper")?.profile(&shortened(name)?)?;
     let printed = finish(lab.matrix("out", &[]))?.ended_with(0)?.text();
@@ -65,7 +64,6 @@ fn run(name: &str) -> Result<RunRecord, Error> {
     Ok(record)
 }
 
-/// The first contended cell with all tenants, and their results.
 fn contended(record: &RunRecord) -> Result<(&Cell, &[TenantResult]), Error> {
     let all = record.plan.tenants as usize;
     let of_all = |cell: &&Cell| cell.condition == Condition::C && cell.tenants.len() == all;

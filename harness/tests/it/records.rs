@@ -34,7 +34,6 @@ fn report(record: &Path, format: &str) -> Result<String, Error> {
     Ok(finish(command)?.ended_with(0)?.stdout)
 }
 
-/// The line of an example in the README, and its columns.
 fn line<'a>(readme: &'a str, name: &str) -> Result<(&'a str, Vec<&'a str>), Error> {
     let mut lines = readme.lines();
     let line = lines.find(|line| line.starts_with(&format!("| `{name}` |")));
@@ -116,7 +115,6 @@ fn each_example_matches_its_name_and_its_line_in_the_readme() -> TestResult {
 const VERSIONS: [&str; 2] = ["1.0", "2.3"];
 const KINDS: [&str; 2] = ["real", "virtual"];
 
-/// A record as a version wrote it, in a folder of its own.
 fn record(dir: &Path, kind: &str, version: &str) -> Result<PathBuf, Error> {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/golden");
     let folder = dir.join(format!("{kind}-{version}"));
@@ -213,7 +211,6 @@ fn a_cell_of_format_1_0_that_was_excluded_for_stolen_time_counts() -> TestResult
 
 // Proofs belong to one cell: taken from the events of a run, through gates to the rows.
 
-/// State and detail of the gate of a cell.
 fn in_force(record: &RunRecord, cell: &str) -> Option<(GateState, String, OutcomeKind)> {
     let cell = record.cells.iter().find(|known| known.cell.id == cell)?;
     let mut gates = cell.gates.iter();

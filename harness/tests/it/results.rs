@@ -20,7 +20,6 @@ fn range(from: i64, to: i64) -> (&'static str, toml::Value) {
     ("wrong_result_threads", vec![from, to].into())
 }
 
-/// The cells of a condition with the judgement of their results.
 fn results(record: &RunRecord, condition: Condition) -> Vec<(&CellResult, GateState, &str)> {
     let cells = record.cells.iter().filter(|cell| cell.cell.condition == condition);
     let found = cells.filter_map(|cell| {

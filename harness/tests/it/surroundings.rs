@@ -215,7 +215,6 @@ fn speed(record: &RunRecord) -> Result<&DeviceSpeed, Error> {
     Ok(record.device_speed.as_ref().ok_or("no speed")?)
 }
 
-/// How many cells have this state of the gate.
 fn cells_with(record: &RunRecord, state: GateState) -> usize {
     let cells = record.cells.iter();
     let has_state = |gate: Option<GateState>| gate == Some(state);

@@ -18,7 +18,6 @@ use crate::support::{Error, Finished, Lab, TestResult, finish, program, rerun, w
 const SHORT: &str =
     concat!("mechanisms = [\"exclusive\", \"time-slicing\"]\n", include_str!("data/short.toml"));
 
-/// A kernel that traps.
 const TRAP: &str = "
 .version 7.0
 .target sm_70
@@ -35,7 +34,6 @@ const CULPRIT: &str = "GPUBENCH_TEST_CULPRIT";
 /// The error of a kernel that trapped, as `cuda.h` numbers it.
 const LAUNCH_FAILED: i32 = 719;
 
-/// The clock of a run with this HAMi library.
 fn clock_under(library: &Path) -> Result<String, Error> {
     let lab = Lab::on("hopper")?.profile(&SHORT.replace("time-slicing", "hami"))?;
     let mut command = lab.matrix("out", &["--hami-lib"]);

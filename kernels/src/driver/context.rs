@@ -99,7 +99,6 @@ impl Context {
         Ok(context)
     }
 
-    /// Creates a context.
     pub fn create(device: &Device, wait: WaitMode) -> Result<Self, DriverError> {
         let mut handle: Handle = std::ptr::null_mut();
         let flags = wait as c_uint;

@@ -74,11 +74,8 @@ pub struct DeviceProps {
     pub l2_bytes: u64,
     /// Bytes of device memory.
     pub total_bytes: u64,
-    /// Resident threads of one SM.
     pub threads_per_sm: u32,
-    /// Resident blocks of one SM.
     pub blocks_per_sm: u32,
-    /// Threads of the largest block.
     pub threads_per_block: u32,
     pub warp_threads: u32,
     /// Bytes of shared memory of one SM.
@@ -104,7 +101,6 @@ impl Device {
         Ok(Self { driver, handle })
     }
 
-    /// The marketing name.
     pub fn name(&self) -> Result<String, DriverError> {
         let mut text = [0 as c_char; 256];
         // SAFETY: writes at most 256 bytes, NUL included.

@@ -23,10 +23,8 @@ pub enum DriverError {
         /// Its version, as cuda.h writes it.
         found: i32,
     },
-    /// A driver call failed.
     #[error("{function} returned {code} ({name})")]
     Call {
-        /// The symbol.
         function: &'static str,
         /// The result of the driver, known or not.
         code: i32,
@@ -37,24 +35,17 @@ pub enum DriverError {
     #[error("cuModuleLoadDataEx returned {code} ({name}) for module {module}: {log}")]
     Module {
         module: String,
-        /// The result of the driver.
         code: i32,
-        /// Its name in cuda.h.
         name: &'static str,
         /// The error log of the JIT compiler on one line, or "no log".
         log: String,
     },
     /// The PTX text has no such entry point.
     #[error("module {module} has no entry {entry}")]
-    NoEntry {
-        module: String,
-        /// The missing entry.
-        entry: String,
-    },
+    NoEntry { module: String, entry: String },
     /// The arguments of a launch do not fit the parameters of the kernel.
     #[error("kernel {kernel} takes parameters of {expected:?} bytes, passed were {passed:?}")]
     Arguments {
-        /// The kernel's name.
         kernel: String,
         /// Bytes of each parameter, from the PTX.
         expected: Vec<u8>,
@@ -66,20 +57,13 @@ pub enum DriverError {
     Range {
         /// Which operation.
         what: &'static str,
-        /// First element.
         at: usize,
-        /// How many elements.
         count: usize,
-        /// Elements in the buffer.
         len: usize,
     },
     /// The SMs do not make so many groups.
     #[error("the SMs make {made} groups of one size, {wanted} are needed")]
-    Groups {
-        made: u32,
-        /// How many are needed.
-        wanted: u32,
-    },
+    Groups { made: u32, wanted: u32 },
     /// A text with a NUL byte, which the driver would cut short.
     #[error("{what} holds a NUL byte, which the driver would take for its end")]
     NulByte {
@@ -118,7 +102,6 @@ pub(super) fn check(function: &'static str, code: i32) -> Result<(), DriverError
 pub struct DropErrors {
     /// How many releases failed in this process.
     pub count: u64,
-    /// The latest failure.
     pub last: Option<DriverError>,
 }
 
@@ -146,7 +129,6 @@ pub(super) fn note_drop(outcome: Result<(), DriverError>) {
 // A code is never converted to a Rust enum: a newer driver, or a library that wraps the driver,
 // may return any number, and the number must be kept.
 
-/// The call succeeded.
 pub const SUCCESS: i32 = 0;
 /// No device memory is left, or a memory cap was reached.
 pub const OUT_OF_MEMORY: i32 = 2;

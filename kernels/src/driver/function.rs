@@ -20,7 +20,6 @@ pub enum FuncAttribute {
     SharedBytes = 1,
     /// Bytes of local memory of each thread (spills and stack).
     LocalBytes = 3,
-    /// Registers of each thread.
     Registers = 4,
     /// PTX version times ten.
     PtxVersion = 5,
@@ -57,7 +56,6 @@ unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
 
-/// The variant of the launch call.
 #[derive(Debug, Clone, Copy)]
 enum LaunchCall {
     /// `cuLaunchKernel`.
@@ -67,12 +65,10 @@ enum LaunchCall {
 }
 
 impl Function {
-    /// Its name in the PTX.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The module it belongs to.
     pub fn module(&self) -> &Module {
         &self.module
     }
@@ -95,7 +91,6 @@ impl Function {
         Ok(blocks.unsigned_abs())
     }
 
-    /// Queues a launch.
     pub fn launch(&self, grid: Grid, stream: &Stream, args: &Args) -> Result<(), DriverError> {
         self.queue(LaunchCall::Plain, grid, stream, args)
     }
@@ -194,7 +189,6 @@ pub const MAX_ARGS: usize = 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
     pub blocks: u32,
-    /// Threads of each block.
     pub threads: u32,
     /// Bytes of dynamic shared memory of each block.
     pub shared_bytes: u32,

@@ -37,7 +37,6 @@ impl Lookup {
     /// Both lookups.
     pub const ALL: [Self; 2] = [Self::Dlvsym, Self::Path];
 
-    /// The value of the variable.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

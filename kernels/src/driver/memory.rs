@@ -27,7 +27,6 @@ pod!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
 pub struct DevicePtr(pub u64);
 
 impl DevicePtr {
-    /// The null address.
     pub const NULL: Self = Self(0);
 
     /// The address `bytes` further on.
@@ -116,12 +115,10 @@ impl<T: Pod> DeviceBuffer<T> {
         unsafe { context.api().mem_free(pointer) }
     }
 
-    /// The context it belongs to.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Its address.
     pub fn device_ptr(&self) -> DevicePtr {
         DevicePtr(self.pointer)
     }
@@ -316,7 +313,6 @@ impl<T: Pod> PinnedBuffer<T> {
         self.len == 0
     }
 
-    /// Its address on the device.
     pub fn device_ptr(&self) -> Result<DevicePtr, DriverError> {
         let mut pointer = 0_u64;
         let api = self.context.api();

@@ -47,7 +47,6 @@ pub use stream::{Event, EventKind};
 /// 11.8 (PTX ISA, "Release History"), of drivers from 520 on (CUDA release notes).
 const CUDA_MIN: i32 = 11_080;
 
-/// The loaded libcuda.
 #[derive(Debug)]
 pub struct Driver {
     api: Api,

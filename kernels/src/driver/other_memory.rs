@@ -157,7 +157,6 @@ impl OtherMemory {
         Ok(Self { context: context.clone(), kind, allocation })
     }
 
-    /// The call that allocated it.
     pub fn kind(&self) -> AllocKind {
         self.kind
     }
@@ -330,7 +329,6 @@ impl IpcMapping {
         Ok(Self { context: context.clone(), pointer })
     }
 
-    /// Its address in this process.
     pub fn device_ptr(&self) -> DevicePtr {
         DevicePtr(self.pointer)
     }

@@ -44,7 +44,6 @@ impl Stream {
         Ok(priority)
     }
 
-    /// The context it belongs to.
     pub fn context(&self) -> &Context {
         &self.context
     }
@@ -104,7 +103,6 @@ pub enum EventKind {
     MarkBlocking = 3,
 }
 
-/// A mark in a stream.
 #[derive(Debug)]
 pub struct Event {
     context: Context,
@@ -125,7 +123,6 @@ impl Event {
         Ok(Self { context: context.clone(), handle })
     }
 
-    /// Records the event at the present end of the stream.
     pub fn record(&self, stream: &Stream) -> Result<(), DriverError> {
         // SAFETY: both handles are alive during the call.
         unsafe { self.context.api().event_record(self.handle, stream.handle()) }

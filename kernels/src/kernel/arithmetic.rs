@@ -26,7 +26,6 @@ macro_rules! real_chain {
             pub mul: $real,
             /// The summand of `mul`.
             pub add: $real,
-            /// The launch shape.
             pub grid: Grid,
         }
 
@@ -87,7 +86,6 @@ fn verify_chains<T: Pod + PartialEq + Debug, L: Launcher>(
     Ok(())
 }
 
-/// Chains of each thread.
 const INT_CHAINS: u32 = 8;
 /// Steps of each chain in one iteration.
 const INT_STEPS: u64 = 4;
@@ -103,7 +101,6 @@ pub struct IntChain {
     pub mul: u32,
     /// The summand of `mul`.
     pub add: u32,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -137,7 +134,6 @@ fn int_reference(thread_in_block: u32, launch: &IntChain) -> u32 {
 const MIX_REAL_CHAINS: u32 = 4;
 /// Integer chains of each thread, two instructions a step.
 const BIT_CHAINS: u32 = 2;
-/// Steps of one iteration.
 const MIX_STEPS: u64 = 4;
 
 /// Runs floating-point and integer chains side by side in every thread.
@@ -153,7 +149,6 @@ pub struct IssueMix {
     pub add: f32,
     /// y becomes (y >> 1) ^ key.
     pub key: u32,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -225,9 +220,7 @@ pub struct TensorChain {
     pub out: DevicePtr,
     /// Iterations of four products per warp.
     pub iterations: u32,
-    /// The value of the first matrix.
     pub a: Half,
-    /// The value of the second matrix.
     pub b: Half,
     /// The launch shape, in whole warps.
     pub grid: Grid,
@@ -266,7 +259,6 @@ mod tests {
 
     const NULL: DevicePtr = DevicePtr::NULL;
 
-    /// How often the PTX of a kernel has an instruction.
     fn count(kernel: Kernel, instruction: &str) -> u64 {
         kernel.info().ptx.matches(instruction).count() as u64
     }

@@ -14,7 +14,6 @@ pub struct Digest {
     pub bytes: u64,
     /// One u64 for each thread of the grid.
     pub partials: DevicePtr,
-    /// The launch shape.
     pub grid: Grid,
 }
 

@@ -21,12 +21,9 @@ fn ends_with<L: Launcher>(
 
 // `fault_illegal_store`: stores one word at a given address.
 
-/// Stores one word.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultIllegalStore {
-    /// The address.
     pub target: DevicePtr,
-    /// The word.
     pub value: u32,
 }
 
@@ -53,7 +50,6 @@ pub fn verify_fault_illegal_store(kernels: &KernelSet) -> Result<(), VerifyError
 
 // `fault_misaligned`: loads a word from an address that may not be a multiple of four.
 
-/// Loads one word.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultMisaligned {
     /// Memory of the process, at least eight bytes.
@@ -86,7 +82,6 @@ pub fn verify_fault_misaligned(kernels: &KernelSet) -> Result<(), VerifyError> {
 
 // `fault_trap`: executes the trap instruction when armed.
 
-/// Traps when armed.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultTrap {
     /// Whether to trap (719, on some parts 715, raised by the SM).
@@ -156,7 +151,6 @@ pub fn verify_fault_stack(kernels: &KernelSet) -> Result<(), VerifyError> {
 pub struct FaultBadPc {
     /// Added to the function's address; zero is harmless.
     pub offset_bytes: u64,
-    /// The argument.
     pub x: u32,
     /// One u32: the argument plus one.
     pub out: DevicePtr,
@@ -204,7 +198,6 @@ pub fn verify_fault_bad_space(kernels: &KernelSet) -> Result<(), VerifyError> {
 pub struct FaultSharedOob {
     /// The offset; inside `WINDOW_BYTES` the store is harmless.
     pub offset_bytes: u32,
-    /// The word.
     pub value: u32,
     /// One u32: the loaded word.
     pub out: DevicePtr,
@@ -236,11 +229,9 @@ pub fn verify_fault_shared_oob(kernels: &KernelSet) -> Result<(), VerifyError> {
 /// Prints lines; they go to the process's standard output when it synchronises.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultPrintf {
-    /// Lines per thread.
     pub lines: u32,
     /// One u32, set to one when the kernel reaches its end.
     pub done: DevicePtr,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -274,7 +265,6 @@ pub struct FaultHang {
     pub budget_ns: u64,
     /// Room for two u64 a block: its start and end on `%globaltimer`.
     pub stamps: DevicePtr,
-    /// The launch shape.
     pub grid: Grid,
 }
 

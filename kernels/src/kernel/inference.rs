@@ -19,7 +19,6 @@ pub struct Matvec {
     pub w: DevicePtr,
     /// `cols` f32, aligned to 16 bytes.
     pub x: DevicePtr,
-    /// Number of rows.
     pub rows: u32,
     /// Number of columns, a multiple of four.
     pub cols: u32,
@@ -135,11 +134,8 @@ pub struct Rmsnorm {
     pub input: DevicePtr,
     /// `cols` f32.
     pub weight: DevicePtr,
-    /// Number of rows.
     pub rows: u32,
-    /// Number of columns.
     pub cols: u32,
-    /// Added to the mean of the squares.
     pub eps: f32,
 }
 
@@ -195,14 +191,12 @@ pub fn verify_rmsnorm(kernels: &KernelSet) -> Result<(), VerifyError> {
 /// and argument and sum add a few roundings of 2^-24 each.
 pub const TOLERANCE: f32 = 1e-5;
 
-/// Softmax of rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Softmax {
     /// `rows` times `cols` f32.
     pub out: DevicePtr,
     /// `rows` times `cols` f32.
     pub input: DevicePtr,
-    /// Number of rows.
     pub rows: u32,
     /// Number of columns, at least one.
     pub cols: u32,

@@ -7,16 +7,13 @@ use crate::verify::{Check, VerifyError, pattern_word};
 
 // `pattern_fill`: sets every word to a value derived from its index and a seed.
 
-/// Fills words with a pattern.
 #[derive(Debug, Clone, Copy)]
 pub struct PatternFill {
     /// The target, aligned to 4 bytes.
     pub dst: DevicePtr,
     /// Number of 32-bit words.
     pub words: u64,
-    /// Seed of the pattern.
     pub seed: u32,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -48,13 +45,10 @@ pub fn verify_pattern_fill(kernels: &KernelSet) -> Result<(), VerifyError> {
 pub struct PatternCheck {
     /// The words, aligned to 4 bytes.
     pub src: DevicePtr,
-    /// Number of words.
     pub words: u64,
-    /// Seed of the pattern.
     pub seed: u32,
     /// One u32; the count is added to it.
     pub mismatches: DevicePtr,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -95,14 +89,12 @@ pub fn verify_pattern_check(kernels: &KernelSet) -> Result<(), VerifyError> {
 pub struct PageMark {
     /// The buffer: `pages` times `page_words` u32.
     pub dst: DevicePtr,
-    /// Number of pages.
     pub pages: u64,
     /// 32-bit words per page.
     pub page_words: u32,
     /// Seed of the marker, at least `page_words`: a smaller seed gives a word of zero, as in a
     /// clean page.
     pub seed: u32,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -137,7 +129,6 @@ pub fn verify_page_mark(kernels: &KernelSet) -> Result<(), VerifyError> {
 pub struct PageScan {
     /// The buffer: `pages` times `page_words` u32.
     pub src: DevicePtr,
-    /// Number of pages.
     pub pages: u64,
     /// 32-bit words per page.
     pub page_words: u32,
@@ -146,7 +137,6 @@ pub struct PageScan {
     pub seed: u32,
     /// One u32 per page; the number of found words is added to it.
     pub found: DevicePtr,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -199,7 +189,6 @@ pub struct TlbStride {
     pub steps: u32,
     /// One u32 per thread.
     pub sums: DevicePtr,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -258,7 +247,6 @@ pub struct AtomicAdd {
     pub slots: u32,
     /// Additions per thread.
     pub iterations: u32,
-    /// The launch shape.
     pub grid: Grid,
 }
 

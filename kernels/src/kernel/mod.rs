@@ -51,9 +51,7 @@ pub struct Cost {
     pub l2_bytes: u64,
     /// Bytes read from shared memory or L1.
     pub l1_bytes: u64,
-    /// Single-precision operations.
     pub fp32_flops: u64,
-    /// Double-precision operations.
     pub fp64_flops: u64,
     /// 32-bit integer operations of the chains (not the address arithmetic).
     pub int_ops: u64,
@@ -63,7 +61,6 @@ pub struct Cost {
     pub atomic_ops: u64,
     /// Dependent loads, one after another.
     pub chase_steps: u64,
-    /// Accesses that each touch another page.
     pub page_touches: u64,
     /// Nanoseconds for which blocks hold their slots, summed over the blocks.
     pub block_busy_ns: u64,

@@ -15,13 +15,11 @@ pub struct L1Stream {
     pub src: DevicePtr,
     /// Bytes of each part, a multiple of 16; below the L1 size so that reads hit in L1.
     pub bytes_per_block: u32,
-    /// Passes over each part.
     pub passes: u32,
     /// Threads with this sum add one to `hits`; a load uses any fixed number.
     pub trigger: u64,
     /// One u32.
     pub hits: DevicePtr,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -86,9 +84,7 @@ pub struct SharedStream {
     pub trigger: u64,
     /// One u32.
     pub hits: DevicePtr,
-    /// Blocks of the launch.
     pub blocks: u32,
-    /// Threads per block.
     pub threads: u32,
 }
 
@@ -145,13 +141,11 @@ pub struct L2Stream {
     pub src: DevicePtr,
     /// Bytes of the buffer; below the size of L2 so that reads hit in L2.
     pub bytes: u64,
-    /// Passes over the buffer.
     pub passes: u32,
     /// Threads with this sum add one to `hits`; a load uses any fixed number.
     pub trigger: u64,
     /// One u32.
     pub hits: DevicePtr,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -210,7 +204,6 @@ pub struct L2Chase {
     pub chain: DevicePtr,
     /// Block b starts at word b * `start_stride`; a multiple of `LINE_WORDS` inside the ring.
     pub start_stride_words: u32,
-    /// Number of dependent loads.
     pub steps: u32,
     /// One u32 per block: its last position.
     pub last: DevicePtr,

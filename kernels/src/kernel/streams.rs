@@ -19,7 +19,6 @@ pub struct StreamRead {
     pub trigger: u64,
     /// One u32.
     pub hits: DevicePtr,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -80,7 +79,6 @@ pub struct StreamWrite {
     pub bytes: u64,
     /// Vector i becomes {value ^ i, i}.
     pub value: u64,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -119,7 +117,6 @@ pub struct StreamCopy {
     pub src: DevicePtr,
     /// Bytes to copy; a remainder below 16 bytes is not copied.
     pub bytes: u64,
-    /// The launch shape.
     pub grid: Grid,
 }
 

@@ -10,7 +10,6 @@ use crate::verify::{Check, VerifyError};
 /// A launch that does nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Empty {
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -31,11 +30,9 @@ pub fn verify_empty(kernels: &KernelSet) -> Result<(), VerifyError> {
 #[derive(Debug, Clone, Copy)]
 pub struct Spin {
     pub duration_ns: u64,
-    /// Upper limit of the duration.
     pub budget_ns: u64,
     /// Null, or room for two u64 a block: its start and end on `%globaltimer`.
     pub stamps: DevicePtr,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -81,7 +78,6 @@ fn verify_lengths(
 
 // `tick`: the smallest kernel with a visible effect.
 
-/// Adds one to a count.
 #[derive(Debug, Clone, Copy)]
 pub struct Tick {
     /// One u32.
@@ -124,11 +120,9 @@ pub struct BlockTrace {
     pub gap_capacity: u32,
     /// How long each block polls the clock.
     pub spin_ns: u64,
-    /// Upper limit of that time.
     pub budget_ns: u64,
     /// Reads of the clock further apart than this are a gap.
     pub gap_threshold_ns: u64,
-    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -140,14 +134,11 @@ launcher! {
     ] => Cost::busy(self.spin_ns, self.budget_ns, self.grid)
 }
 
-/// The trace of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceRow {
     /// The SM on which it started; a preempted block may continue on another one.
     pub sm: u64,
-    /// First reading of the clock.
     pub start_ns: u64,
-    /// Last reading of the clock.
     pub end_ns: u64,
     /// Number of gaps, stored or not.
     pub gaps_seen: u64,
@@ -227,11 +218,9 @@ fn traced(
 
 // `block_slots`: small blocks that sleep in block slots.
 
-/// Occupies block slots and sleeps in them.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockSlots {
     pub duration_ns: u64,
-    /// Upper limit of the duration.
     pub budget_ns: u64,
     /// Length of one sleep; the device sleeps up to twice as long, and a millisecond at most.
     pub nap_ns: u32,

@@ -98,7 +98,6 @@ pub fn real() -> RunRecord {
     }
 }
 
-/// One mechanism with each outcome.
 fn mechanisms(slicing: &str) -> Vec<MechanismRow> {
     vec![
         mechanism("exclusive", "exclusive", Outcome::measured(), false),

@@ -4,7 +4,6 @@ use maud::{Markup, PreEscaped, html};
 
 use crate::model::{Block, Cell, Kind, Page, Table};
 
-/// What every page begins with.
 pub const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
     <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
     <link rel=\"icon\" href=\"data:,\"/>\n";

@@ -21,13 +21,11 @@ pub use model::{
 pub use terminal::{bold, painted, table as table_text, trimmed};
 
 impl Page {
-    /// The document for a terminal.
     #[must_use]
     pub fn text(&self, look: Look) -> String {
         terminal::page(self, look)
     }
 
-    /// The document in Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
         markdown::page(self)

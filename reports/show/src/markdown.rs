@@ -63,7 +63,6 @@ fn cell(cell: &Cell, kind: Kind) -> String {
     format!("{text} (note {})", notes.join(", "))
 }
 
-/// The text with Markdown markup escaped.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let text = clean(text);

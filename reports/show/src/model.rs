@@ -38,7 +38,6 @@ impl Default for Look {
     }
 }
 
-/// A document.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     /// One line; without it the blocks begin.
@@ -47,16 +46,13 @@ pub struct Page {
     pub blocks: Vec<Block>,
 }
 
-/// One part of a document.
 #[derive(Debug, Clone)]
 pub enum Block {
-    /// A heading of the blocks that follow.
     Heading(String),
     /// A statement that a reader needs before any figure.
     Notice(String),
     /// A sentence or paragraph.
     Text(Line),
-    /// A table.
     Table(Table),
     /// Texts that cells refer to by number, from 1.
     Notes(Vec<String>),
@@ -68,27 +64,21 @@ pub enum Block {
     Gap,
 }
 
-/// A sentence or paragraph.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
     /// A word before the text, such as a verdict, with its colour.
     pub mark: Option<(String, Paint)>,
-    /// The text.
     pub text: String,
     /// Columns before its first line and before the others, on a terminal.
     pub margins: [usize; 2],
 }
 
-/// A chart as SVG.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// What it shows.
     pub caption: String,
-    /// The SVG element.
     pub svg: String,
 }
 
-/// The colour of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Paint {
     /// That of the text.
@@ -106,16 +96,13 @@ pub enum Paint {
     Faint,
 }
 
-/// A table.
 #[derive(Debug, Clone)]
 pub struct Table {
     /// Its id; empty without links to it.
     pub id: &'static str,
     /// Its heading; empty without one.
     pub heading: String,
-    /// Its columns.
     pub columns: Vec<Column>,
-    /// Its rows, each with a cell for every column.
     pub rows: Vec<Vec<Cell>>,
     /// Whether lines are drawn around its cells.
     pub boxed: bool,
@@ -125,12 +112,9 @@ pub struct Table {
     pub detail: bool,
 }
 
-/// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its heading.
     pub name: String,
-    /// What its cells hold.
     pub kind: Kind,
 }
 
@@ -143,16 +127,13 @@ pub enum Kind {
     Number,
 }
 
-/// One cell of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
     /// Lines of text, at least one.
     pub lines: Vec<String>,
-    /// Its colour on a terminal.
     pub paint: Paint,
     /// Its class on a page; empty without one.
     pub class: &'static str,
-    /// Numbers of the notes that explain it.
     pub notes: Vec<usize>,
 }
 
@@ -163,7 +144,6 @@ impl Page {
         Self { title: title.into(), blocks: Vec::new() }
     }
 
-    /// Adds a part.
     pub fn push(&mut self, block: impl Into<Block>) {
         self.blocks.push(block.into());
     }
@@ -173,7 +153,6 @@ impl Page {
         self.push(Block::Notice(text.into()));
     }
 
-    /// Adds a sentence.
     pub fn say(&mut self, text: impl Into<String>) {
         self.push(Line::new(text));
     }
@@ -255,7 +234,6 @@ impl Table {
         Self { boxed: false, ..Self::new("", "", columns, rows) }
     }
 
-    /// The same with a heading.
     #[must_use]
     pub fn with_heading(self, heading: impl Into<String>) -> Self {
         Self { heading: heading.into(), ..self }
@@ -289,13 +267,11 @@ impl Table {
 }
 
 impl Column {
-    /// A column of text.
     #[must_use]
     pub fn text(name: impl Into<String>) -> Self {
         Self { name: name.into(), kind: Kind::Text }
     }
 
-    /// A column of numbers.
     #[must_use]
     pub fn number(name: impl Into<String>) -> Self {
         Self { name: name.into(), kind: Kind::Number }
@@ -368,7 +344,6 @@ impl Notes {
         self.0
     }
 
-    /// The number of a note.
     pub fn number(&mut self, text: &str) -> usize {
         let text = clean(text);
         match self.0.iter().position(|known| *known == text) {

@@ -16,7 +16,6 @@ const BORDER: usize = 3;
 /// A longer item of a list has a line of its own.
 const SHORT: usize = 44;
 
-/// The whole document.
 pub(crate) fn page(page: &Page, look: Look) -> String {
     let mut lines: Vec<String> = Vec::new();
     let bold_lines = |text: &str, rest: &str| -> Vec<String> {

@@ -10,7 +10,6 @@ use super::document::changed_thresholds;
 use super::rfc4180::{Terminator, WriterBuilder};
 use super::{Format, RenderError, RenderOptions, curves};
 
-/// The CSV format.
 pub(super) struct Csv;
 
 /// The columns before the figures. They do not depend on the record.
@@ -35,7 +34,6 @@ const TEXT_COLUMNS: [&str; 15] = [
 /// The columns between the text and the figures.
 const VERDICT_COLUMNS: [&str; 5] = ["level", "word", "claimed", "u_kind", "requests"];
 
-/// The columns of a figure with a line of its own.
 const PROBE_COLUMNS: [&str; 2] = ["figure", "figure_value"];
 
 /// Suffixes of the columns beside each value.
@@ -172,7 +170,6 @@ fn dose_line(
     fields
 }
 
-/// Sets a field by the name of its column.
 fn put(fields: &mut [String], name: &str, text: &str) {
     let mut columns = TEXT_COLUMNS.iter().chain(&VERDICT_COLUMNS);
     if let Some(at) = columns.position(|known| *known == name) {
@@ -222,7 +219,6 @@ fn claim_lines(record: &RunRecord, row: &ClaimRow, columns: usize) -> Vec<Vec<St
     }
 }
 
-/// A variant is the name of its mechanism with options in brackets.
 fn mechanism_of(variant: &str) -> &str {
     variant.split('[').next().unwrap_or_default()
 }

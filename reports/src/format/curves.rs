@@ -57,7 +57,6 @@ fn row(curve: &DoseCurve, point: &DosePoint, is_last: bool, notes: &mut Notes) -
     ]
 }
 
-/// A rise as a sentence.
 fn in_words(rise: &DoseRise) -> String {
     format!(
         "not monotone: retention rises from dose {} to dose {}, by the factor {}, n = {}",
@@ -68,7 +67,6 @@ fn in_words(rise: &DoseRise) -> String {
     )
 }
 
-/// The figures of a curve by name, for formats with one line for each.
 pub(super) fn figures(curve: &DoseCurve) -> Vec<(String, &Estimate)> {
     let mut figures = Vec::new();
     for point in &curve.points {
@@ -115,7 +113,6 @@ pub(super) fn percentiles(charts: &[LatencyChart]) -> Table {
     Table::new("latency", heading, columns, rows).grouped()
 }
 
-/// A percentile, and its interval.
 fn lines(found: &Percentile) -> Vec<String> {
     let interval = found.interval_ns.map(|(lo, hi)| {
         let hi = hi.map_or_else(|| "?".to_owned(), time);

@@ -19,7 +19,6 @@ pub(super) struct Document {
     pub(super) notices: Vec<String>,
     /// The number of cells by outcome, as a sentence.
     pub(super) cells: String,
-    /// The tables, the matrix first.
     pub(super) tables: Vec<Table>,
     /// Reasons and warnings that tables refer to by number, from 1.
     pub(super) notes: Vec<String>,
@@ -67,7 +66,6 @@ impl Document {
         page
     }
 
-    /// The document of a record.
     pub(super) fn of(record: &RunRecord, options: &RenderOptions) -> Self {
         let mut notes = Notes::default();
         let mut tables = if matrix::has_figures(record) {
@@ -181,7 +179,6 @@ pub(super) fn calibration(record: &RunRecord) -> String {
     }
 }
 
-/// What the observation of a cell costs the victim.
 fn observing(cost: &ObservationCost) -> String {
     let min = cost.ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let max = cost.ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -9,7 +9,6 @@ use gpubench_record::{FaultTally, Harm, RunRecord};
 use super::figures::MISSING_TEXT;
 use gpubench_show::{Cell, Table, clean};
 
-/// Columns of the table.
 const COLUMNS: [&str; 10] = [
     "mechanism",
     "fault",

@@ -4,7 +4,6 @@ use gpubench_record::{Ends, Estimate, OutcomeKind, Plan};
 pub(super) use gpubench_show::MISSING_TEXT;
 use gpubench_show::{Cell, Paint};
 
-/// A level and its word, in the colour of the level.
 pub(super) fn level_cell(level: Option<&str>, word: Option<&str>) -> Cell {
     let (paint, class) = match level {
         Some("L3") => (Paint::Good, "level L3"),
@@ -74,7 +73,6 @@ pub(super) fn parts(estimate: &Estimate, unit: Option<&str>) -> Vec<String> {
     parts
 }
 
-/// The same on one line.
 pub(super) fn one_line(estimate: &Estimate, unit: Option<&str>) -> String {
     parts(estimate, unit).join(" ")
 }

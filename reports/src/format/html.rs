@@ -24,7 +24,6 @@ use crate::matrix::{Glance, Selection};
 use charts::Variants;
 
 const STYLE: &str = include_str!("html/style.css");
-/// The HTML format.
 pub(super) struct Html;
 
 impl Format for Html {
@@ -61,7 +60,6 @@ impl Format for Html {
     }
 }
 
-/// One part of the page.
 struct Section {
     id: &'static str,
     title: &'static str,

@@ -56,7 +56,6 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
     Table::new("matrix", "Isolation", columns, rows).grouped()
 }
 
-/// The row of all faults of a mechanism.
 fn faults_of(record: &RunRecord, row: &MatrixRow, figures: usize, notes: &mut Notes) -> Vec<Cell> {
     let all = summary(record, &row.variant);
     let missing = figure(None, None);
@@ -218,7 +217,6 @@ fn row(name: Cell, whats: &[String], of: &Outcome) -> Vec<Cell> {
     ]
 }
 
-/// Sub-axis and victim of a row.
 fn victim_and_axis(row: &MatrixRow) -> String {
     let axis = match &row.sub_axis {
         Some(sub_axis) => format!("{}/{sub_axis}", row.axis),

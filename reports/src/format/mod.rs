@@ -31,7 +31,6 @@ use crate::matrix::Selection;
 
 pub use gpubench_show::VIRTUAL_TITLE;
 
-/// A report format.
 pub trait Format: Sync {
     /// Its name, the value of `--format`.
     fn name(&self) -> &'static str;
@@ -39,7 +38,6 @@ pub trait Format: Sync {
     /// The file extension, without the dot.
     fn extension(&self) -> &'static str;
 
-    /// Its purpose, in one line.
     fn summary(&self) -> &'static str;
 
     /// Whether it is for people: it then shows [`RenderOptions::latency`].
@@ -79,10 +77,8 @@ pub static CATALOGUE: &[&dyn Format] = &[
 /// The format without `--format`.
 pub const TEXT: &str = "text";
 
-/// Its former name.
 pub const TEXT_ALIAS: &str = "terminal";
 
-/// The format with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Format> {
     let name = if name == TEXT_ALIAS { TEXT } else { name };
@@ -92,10 +88,8 @@ pub fn find(name: &str) -> Option<&'static dyn Format> {
 /// What the text format shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum View {
-    /// The matrix on one screen.
     #[default]
     Screen,
-    /// Every table.
     Full,
     /// The reasons for doubt, grouped and counted.
     Why,
@@ -106,13 +100,10 @@ pub enum View {
 pub struct RenderOptions {
     /// Width and colour of the text format.
     pub look: Look,
-    /// What the text format shows.
     pub view: View,
     /// The mechanisms and axes that the text format shows.
     pub selection: Selection,
-    /// The folder of the record, for the footer.
     pub record_dir: Option<String>,
-    /// Warnings from opening the record.
     pub warnings: Vec<String>,
     /// Latency curves and percentiles, by victim; formats for people show them.
     pub latency: Vec<LatencyChart>,
@@ -132,16 +123,10 @@ pub enum RenderError {
     Write(#[from] io::Error),
     /// JSON cannot represent the record.
     #[error("the record cannot be written as json: {reason}")]
-    NotJson {
-        /// Why.
-        reason: String,
-    },
+    NotJson { reason: String },
     /// JUnit XML cannot represent the record.
     #[error("the record cannot be written as junit: {reason}")]
-    NotJunit {
-        /// Why.
-        reason: String,
-    },
+    NotJunit { reason: String },
 }
 
 impl From<rfc4180::Error> for RenderError {

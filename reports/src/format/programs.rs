@@ -12,7 +12,6 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
 
-/// The JSON format.
 pub(super) struct Json;
 
 impl Format for Json {
@@ -39,7 +38,6 @@ impl Format for Json {
     }
 }
 
-/// The OpenMetrics format.
 pub(super) struct OpenMetrics;
 
 /// The metric of each figure of [`MatrixRow::FIGURES`], with its help text.
@@ -200,7 +198,6 @@ impl Lines {
     }
 }
 
-/// The JUnit format.
 pub(super) struct Junit;
 
 /// Name of the suite: the same for every record, since CI systems follow a case by suite, class and
@@ -263,7 +260,6 @@ fn device_time(record: &RunRecord, row: &MatrixRow) -> Option<Duration> {
     (ns > 0).then(|| Duration::from_nanos(ns))
 }
 
-/// A test case with its status and the lines of its output.
 fn case(class: &str, name: &str, status: TestCaseStatus, output: &[String]) -> TestCase {
     let mut case = TestCase::new(clean(name), status);
     case.set_classname(clean(class));

@@ -41,7 +41,6 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// One row for each workload.
 pub(super) fn results(record: &RunRecord) -> Table {
     let mut outputs: BTreeMap<&str, Outputs<'_>> = BTreeMap::new();
     for tenant in record.cells.iter().flat_map(|cell| &cell.tenant_results) {

@@ -16,13 +16,11 @@ use gpubench_show::{bold, clean, list};
 /// Rows of the matrix; with more variants each mechanism has one row.
 pub(super) const ROWS_MAX: usize = 12;
 
-/// Lines of the screen.
 const LINES_MAX: usize = 40;
 
 /// Lines of the sentences. They lead, so they are cut last.
 const SENTENCES_MAX: usize = 7;
 
-/// The screen.
 pub(super) fn text(record: &RunRecord, options: &RenderOptions) -> String {
     let glance = Glance::of(record, &options.selection, ROWS_MAX);
     let screen = Screen { width: options.look.width, options };
@@ -123,7 +121,6 @@ impl Screen<'_> {
         lines
     }
 
-    /// The device and the run.
     fn head(&self, record: &RunRecord) -> Vec<String> {
         let mut lines = Vec::new();
         if record.device.kind == DeviceKind::Virtual {

@@ -19,7 +19,6 @@ use gpubench_store::latency::{CurveOf, Latencies, LatencyChart, LatencyCurve};
 
 use super::{CATALOGUE, RenderError, RenderOptions, VIRTUAL_TITLE, View, find};
 
-/// The formats for people.
 const FOR_PEOPLE: [&str; 3] = ["text", "html", "md"];
 
 fn render(format: &str, record: &RunRecord, options: &RenderOptions) -> String {

@@ -13,7 +13,6 @@ use super::screen::{ROWS_MAX, places};
 use super::{Format, RenderError, RenderOptions, View, screen};
 use crate::matrix::{Glance, ReasonGroup, Subject};
 
-/// The text format.
 pub(super) struct Text;
 
 impl Format for Text {
@@ -48,7 +47,6 @@ impl Format for Text {
     }
 }
 
-/// The Markdown format.
 pub(super) struct Markdown;
 
 impl Format for Markdown {

@@ -12,7 +12,6 @@ use gpubench_show::{clean, list};
 pub enum Standing {
     /// L0.
     None,
-    /// Was tried and failed.
     Failed,
     /// L1.
     Partial,
@@ -45,7 +44,6 @@ impl Standing {
         }
     }
 
-    /// The word for it in a legend.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -59,7 +57,6 @@ impl Standing {
         }
     }
 
-    /// Whether it stands for a level.
     #[must_use]
     pub const fn is_decided(self) -> bool {
         matches!(self, Self::Strong | Self::Bounded | Self::Partial | Self::None)
@@ -87,10 +84,8 @@ impl Standing {
     }
 }
 
-/// The figure of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Figure {
-    /// Retention or jitter, with its interval.
     Estimate(Estimate),
     /// How many parts hold: sub-axes of memory at L2 or L3, faults that harmed no victim.
     HeldOf([usize; 2]),
@@ -100,11 +95,9 @@ pub enum Figure {
 pub struct MatrixCell {
     /// The figure that decides; `None` where nothing was measured.
     pub figure: Option<Figure>,
-    /// The standing of the weakest row.
     pub standing: Standing,
     /// The level, or the levels that are open: `L3`, `L0..L2`.
     pub level: Option<String>,
-    /// The word of the weakest row.
     pub word: Option<String>,
     /// Published words about what was measured here.
     pub published: Vec<String>,

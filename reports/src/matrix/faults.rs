@@ -8,7 +8,6 @@ use super::Selection;
 use super::column::Labels;
 use gpubench_show::clean;
 
-/// All faults of one variant.
 pub(crate) struct FaultSummary {
     /// `19/21 held, 1 trial each`.
     pub(crate) held: String,
@@ -19,7 +18,6 @@ pub(crate) struct FaultSummary {
     pub(crate) word: Option<String>,
     /// Measured where the trials decide the level.
     pub(crate) outcome: OutcomeKind,
-    /// What a reader must know.
     pub(crate) note: Option<String>,
 }
 
@@ -136,9 +134,7 @@ pub struct NotRun {
     pub mechanisms: Vec<String>,
     /// The axis, where the mechanism itself ran.
     pub axis: Option<String>,
-    /// Why.
     pub reason: String,
-    /// What would cure it.
     pub remedy: Option<String>,
 }
 

@@ -24,9 +24,7 @@ use gpubench_show::clean;
 /// What part of a record is shown. An empty list selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Mechanisms, by name or variant.
     pub mechanisms: Vec<String>,
-    /// Axes or sub-axes.
     pub axes: Vec<String>,
 }
 
@@ -50,10 +48,8 @@ impl Selection {
     }
 }
 
-/// The matrix at a glance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Glance {
-    /// The columns that hold a cell.
     pub columns: Vec<Column>,
     /// The mechanisms under which a neighbour ran, in the order of the record.
     pub rows: Vec<Row>,
@@ -69,16 +65,12 @@ pub struct Glance {
     pub reasons: Vec<ReasonGroup>,
     /// Half of the widest interval among the decided rates and among the decided jitters.
     pub widest: Widest,
-    /// The cells of the run by outcome.
     pub cells: CellCounts,
 }
 
-/// One mechanism.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Name of the mechanism.
     pub mechanism: String,
-    /// Its canonical variant.
     pub variant: String,
     /// A short label: `mps-quota 50%`.
     pub label: String,
@@ -106,7 +98,6 @@ pub struct CellCounts {
     pub measured: usize,
     /// Not to be trusted.
     pub inconclusive: usize,
-    /// Tried and failed.
     pub failed: usize,
     /// Cannot be measured here.
     pub waived: usize,

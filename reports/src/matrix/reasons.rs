@@ -8,7 +8,6 @@ use super::faults::is_of_fault;
 use super::{Column, Row, Selection};
 use gpubench_show::clean;
 
-/// What a reason is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// A row of the matrix without a level.
@@ -17,20 +16,16 @@ pub enum Subject {
     Block,
     /// A cell of the run, by the gate that it fails.
     Cell,
-    /// A warning about a row.
     Warning,
 }
 
-/// One reason, with everything that has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReasonGroup {
-    /// What it is about.
     pub subject: Subject,
     /// The reason; of texts that differ only in their numbers, the first.
     pub reason: String,
     /// Whether their numbers differ.
     pub differs: bool,
-    /// How many have it.
     pub count: usize,
     /// Where: axis or condition, and the labels of the mechanisms.
     pub places: Vec<(String, Vec<String>)>,
@@ -38,14 +33,12 @@ pub struct ReasonGroup {
     pub worst: Option<Worst>,
     /// What the first gate that failed so said; absent where there is a worst figure.
     pub example: Option<String>,
-    /// What would cure it.
     pub cure: Option<&'static str>,
 }
 
 /// The worst figure of a gate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Worst {
-    /// The figure.
     pub value: f64,
     pub limit: f64,
     /// The unit of both.
@@ -206,7 +199,6 @@ fn without_levels(reason: &str) -> &str {
     }
 }
 
-/// Whether a warning repeats what a gate says of cells.
 fn is_of_a_gate(warning: &str) -> bool {
     let gate = warning.split(" in ").next().unwrap_or_default();
     Gate::ALL.iter().any(|one| one.as_str() == gate)
@@ -232,7 +224,6 @@ fn pattern(text: &str) -> String {
     pattern
 }
 
-/// What would cure a doubt, by the words of its reason.
 fn cure(subject: Subject, reason: &str) -> Option<&'static str> {
     const CURES: [(&str, &str); 12] = [
         ("blocks are needed", "more blocks: `[blocks]` and `device_time` of the profile"),

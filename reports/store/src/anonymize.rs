@@ -167,7 +167,6 @@ impl Scrub {
     }
 }
 
-/// Names of users in paths of a text.
 fn users(text: &str) -> Vec<String> {
     let is_name = |c: char| c.is_alphanumeric() || "._-".contains(c);
     let after = HOMES.iter().flat_map(|home| {

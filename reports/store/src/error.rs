@@ -13,73 +13,47 @@ use gpubench_record::{excerpt, parser_message};
 pub enum StoreError {
     /// The operating system reported an error.
     #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// The operation, as a verb.
-        action: &'static str,
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     /// The folder holds neither of the files that make a record.
     #[error("{} holds no record: it has neither record.json nor events.jsonl", dir.display())]
-    NoRecord {
-        /// The folder.
-        dir: PathBuf,
-    },
+    NoRecord { dir: PathBuf },
     /// A new record would overwrite an old one.
     #[error("{} already holds a record; choose another --out or remove the folder", dir.display())]
-    Occupied {
-        /// The folder.
-        dir: PathBuf,
-    },
+    Occupied { dir: PathBuf },
     /// Another process writes or finishes the record.
     #[error("a run is still writing {}; wait until it ends", dir.display())]
-    InUse {
-        /// The folder.
-        dir: PathBuf,
-    },
+    InUse { dir: PathBuf },
     /// A record of a format that is not read.
     #[error("{}: {source}", path.display())]
     Version {
-        /// The file.
         path: PathBuf,
         /// The version of the file and those that can be read.
         source: UnreadableVersion,
     },
     /// A record of the first format lacks a field.
     #[error("{} of format {FIRST_VERSION}: {reason}", path.display())]
-    OldRecord {
-        /// The file.
-        path: PathBuf,
-        /// The parser's message.
-        reason: String,
-    },
+    OldRecord { path: PathBuf, reason: String },
     /// `record.json` cannot be read.
     #[error("{} line {line} column {column}: {reason}", path.display())]
     Json {
-        /// The file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// The parser's message.
         reason: String,
     },
     /// A line of `events.jsonl` or `telemetry.jsonl` cannot be read.
     #[error("{} line {line}: {reason}", path.display())]
     Line {
-        /// The file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// The parser's message.
         reason: String,
     },
     /// A value that is not stored, because it could not be read again.
     #[error("cannot store {what} in {}: {reason}", path.display())]
     Unstorable {
-        /// The kind of value.
         what: &'static str,
         /// The file.
         path: PathBuf,
@@ -88,38 +62,23 @@ pub enum StoreError {
     },
     /// A sample log cannot be read.
     #[error("sample log {}: {source}", path.display())]
-    Log {
-        /// The file.
-        path: PathBuf,
-        /// The damage.
-        source: LogError,
-    },
+    Log { path: PathBuf, source: LogError },
     /// A Parquet file cannot be written or read.
     #[error("parquet file {}: {reason}", path.display())]
-    Parquet {
-        /// The file.
-        path: PathBuf,
-        /// The message of the Parquet library.
-        reason: String,
-    },
+    Parquet { path: PathBuf, reason: String },
     /// A latency log cannot be written or read.
     #[error("latency log {}: {reason}", path.display())]
     Latencies {
-        /// The file.
         path: PathBuf,
         /// The message of the histogram library.
         reason: String,
     },
     /// A file does not match its checksum.
     #[error("{} is damaged: it does not match its checksum in checksums.b3", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-    },
+    Damaged { path: PathBuf },
     /// A file does not read back as it was written.
     #[error("{} read back differs from the logs: {reason}", path.display())]
     Differs {
-        /// The file.
         path: PathBuf,
         /// Where and how.
         reason: String,
@@ -135,23 +94,12 @@ pub enum StoreError {
         "{} has no samples of tenant \"{}\" in cell \"{}\"",
         dir.display(), excerpt(tenant), excerpt(cell)
     )]
-    NoSamples {
-        /// The folder.
-        dir: PathBuf,
-        cell: String,
-        tenant: String,
-    },
-    /// The events report samples, but neither sample logs nor a Parquet file exist.
+    NoSamples { dir: PathBuf, cell: String, tenant: String },
     #[error(
         "{} has lost its samples: its events count {rows} rows, \
          but it has neither cells/ nor samples.parquet", dir.display()
     )]
-    SamplesLost {
-        /// The folder.
-        dir: PathBuf,
-        /// Rows that the events report.
-        rows: u64,
-    },
+    SamplesLost { dir: PathBuf, rows: u64 },
 }
 
 /// Damage of a sample log.
@@ -159,27 +107,18 @@ pub enum StoreError {
 pub enum LogError {
     /// Too short for its header.
     #[error("the file has {bytes} bytes, but the header takes 64")]
-    NoHeader {
-        /// Length of the file.
-        bytes: u64,
-    },
+    NoHeader { bytes: u64 },
     /// Does not begin with the magic bytes.
     #[error("the file does not begin with GPBSAMP1, so it is no sample log of this version")]
     Magic,
     /// Counts more rows than its capacity.
     #[error("{committed} rows committed in a log with a capacity of {capacity}")]
-    Capacity {
-        /// The committed count in the header.
-        committed: u64,
-        /// The capacity in the header.
-        capacity: u64,
-    },
+    Capacity { committed: u64, capacity: u64 },
     /// A row that this version cannot read.
     #[error("row {row}: {source}")]
     Row {
         /// Number of the row, from 0.
         row: u64,
-        /// The damage.
         source: RowError,
     },
     /// The operating system reported an error.
@@ -187,7 +126,6 @@ pub enum LogError {
     Io {
         /// Number of the row, from 0.
         row: u64,
-        /// The error of the operating system.
         source: io::Error,
     },
 }

@@ -14,7 +14,6 @@ use super::error::StoreError;
 /// Longest file that is read as a whole: several hundred times a record of every axis.
 const BYTES_MAX: u64 = 1 << 29;
 
-/// Opens a regular file for reading.
 pub(super) fn open(path: &Path) -> Result<File, StoreError> {
     regular_file::open(path).map_err(StoreError::io("read", path))
 }

@@ -150,7 +150,6 @@ fn sessions(events: &[RunEvent]) -> BTreeMap<&str, u32> {
     found
 }
 
-/// The rows that each tenant reported, by cell and tenant.
 fn reported_rows(events: &[RunEvent]) -> BTreeMap<(&str, &str), u64> {
     let mut reported = BTreeMap::new();
     for event in events {

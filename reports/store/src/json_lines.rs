@@ -52,12 +52,10 @@ impl<T: Json> JsonLines<T> {
         Ok(lines)
     }
 
-    /// A second handle of the open file, for locking.
     pub(super) fn second_handle(&self) -> Result<File, StoreError> {
         self.file.try_clone().map_err(StoreError::io("lock", &self.path))
     }
 
-    /// Appends one value as one line.
     pub(super) fn append(&mut self, what: &'static str, value: &T) -> Result<(), StoreError> {
         let mut line = self.storable(what, value)?;
         line.push(b'\n');
@@ -223,7 +221,6 @@ impl TelemetryLog {
 pub struct Events {
     /// In the order of their writing; the first is `Began`.
     pub events: Vec<RunEvent>,
-    /// Warnings about the file.
     pub warnings: Vec<String>,
 }
 
@@ -268,7 +265,6 @@ pub(super) fn lock_events(dir: &Path) -> Result<EventLock, StoreError> {
     EventLock::take(file, dir)
 }
 
-/// The lock on the events of a record.
 #[derive(Debug)]
 pub(super) struct EventLock(File);
 

@@ -85,7 +85,6 @@ fn render(path: &Path, logs: &[StoredLog]) -> Result<Vec<u8>, StoreError> {
     Ok(text)
 }
 
-/// How the file names a tenant in a cell.
 pub(super) fn tag(cell: &str, tenant: &str) -> String {
     format!("{cell}/{tenant}")
 }

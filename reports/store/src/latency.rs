@@ -18,10 +18,8 @@ pub const PERCENTILES: [(u64, &str); 4] =
 /// A histogram that cannot be made or added to.
 #[derive(Debug, thiserror::Error)]
 pub enum HistogramError {
-    /// It cannot be created.
     #[error(transparent)]
     Create(#[from] hdrhistogram::CreationError),
-    /// A value cannot be recorded.
     #[error(transparent)]
     Record(#[from] hdrhistogram::RecordError),
     /// Another histogram cannot be added.
@@ -83,7 +81,6 @@ impl Latencies {
         Ok(self.0.add(&other.0)?)
     }
 
-    /// Number of latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
@@ -94,7 +91,6 @@ impl Latencies {
         &self.0
     }
 
-    /// The latencies in a histogram.
     pub(crate) const fn from_histogram(histogram: Histogram<u64>) -> Self {
         Self(histogram)
     }
@@ -140,16 +136,12 @@ const NINES_MAX: f64 = 3.4;
 pub struct LatencyChart {
     /// Name of the victim's workload.
     pub victim: String,
-    /// One for each condition and mechanism to compare.
     pub curves: Vec<LatencyCurve>,
 }
 
-/// What a curve is of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CurveOf {
-    /// Canonical variant.
     pub variant: String,
-    /// N, S or C.
     pub condition: Condition,
     /// The aggressor, where there is one.
     pub aggressor: Option<String>,
@@ -179,7 +171,6 @@ impl CurveOf {
 /// The share of requests answered within a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencyCurve {
-    /// What it is of.
     pub of: CurveOf,
     /// Open-loop requests of the curve.
     pub requests: u64,
@@ -270,7 +261,6 @@ fn ranks(answered: u64) -> Vec<u64> {
 /// One percentile with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percentile {
-    /// The latency.
     pub ns: u64,
     /// Lower and upper end; the upper is absent where the request at it did not complete. Absent
     /// with one block.

@@ -65,7 +65,6 @@ pub const LATENCIES_FILE: &str = "latencies.hlog";
 pub const TELEMETRY_FILE: &str = "telemetry.parquet";
 /// The sample logs, during the run.
 pub const CELLS_FOLDER: &str = "cells";
-/// Extension of a sample log.
 pub const LOG_EXTENSION: &str = "samples";
 
 /// The path of the sample log of a tenant in a cell.
@@ -81,7 +80,6 @@ pub fn log_path(dir: &Path, cell: &str, tenant: &str) -> Result<PathBuf, StoreEr
     Ok(dir.join(CELLS_FOLDER).join(cell).join(format!("{tenant}.{LOG_EXTENSION}")))
 }
 
-/// An opened record.
 #[derive(Debug)]
 pub struct Record {
     dir: PathBuf,
@@ -144,7 +142,6 @@ impl Record {
         self.run
     }
 
-    /// Its folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

@@ -16,7 +16,6 @@ use super::{
 /// The page of a finished run, which its checksums list too.
 pub(super) const PAGE_FILE: &str = "report.html";
 
-/// One sentence for each loss.
 pub(super) fn losses(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
     let mut found = Vec::new();
     for (name, table) in [(SAMPLES_FILE, &samples::TABLE), (TELEMETRY_FILE, &telemetry::TABLE)] {

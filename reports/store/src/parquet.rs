@@ -39,7 +39,6 @@ const COMPRESSION: ParquetCompression = ParquetCompression::Zstd(None);
 /// Bytes of a page before compression; the default of the format.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// The columns of a table.
 #[derive(Debug)]
 pub(super) struct Table {
     /// Every column with its type, in file order.
@@ -50,13 +49,11 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The names of all columns.
     pub(super) fn names(&self) -> Vec<&'static str> {
         self.columns.iter().map(|(name, _)| *name).collect()
     }
 }
 
-/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     U8,
@@ -289,7 +286,6 @@ fn empty_metadata(table: &Table) -> io::Result<FileMetaData> {
     FileMetaData::read_from_in_protocol(&mut input).map_err(io::Error::other)
 }
 
-/// The complete row groups of a torn file.
 fn row_groups(path: &Path, table: &Table) -> Result<Vec<RowGroup>, StoreError> {
     let found = regular_file::open(path).and_then(|file| {
         // The first element of a schema is its root.

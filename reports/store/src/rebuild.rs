@@ -91,7 +91,6 @@ fn proved(run: &mut RunRecord, warnings: &mut Vec<String>, variant: &str, proof:
     }
 }
 
-/// The result of a cell that the end of a run cut.
 fn cut_cell(
     dir: &Path,
     run: &mut RunRecord,

@@ -19,11 +19,9 @@ use super::samples::{KEY_COLUMNS, SegmentKey, TABLE, rows_of, segments_of};
 /// Consecutive rows of one tenant in one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Tenant and cell of the rows.
     pub key: SegmentKey,
     /// Index of the first row in the file.
     pub start: usize,
-    /// How many rows.
     pub rows: usize,
 }
 

@@ -15,9 +15,7 @@ use super::sample_file::SampleLog;
 /// A sample log and its tenant and cell.
 #[derive(Debug, Clone)]
 pub(super) struct StoredLog {
-    /// Tenant and cell of its rows.
     pub(super) key: SegmentKey,
-    /// Path of the log.
     pub(super) path: PathBuf,
 }
 
@@ -137,15 +135,11 @@ pub(super) const KEY_COLUMNS: [&str; 4] = ["session", "block", "cell", "tenant"]
 pub struct SegmentKey {
     /// Number of the session in the record, from 0. A run is one session.
     pub session: u32,
-    /// The cell's block.
     pub block: u32,
-    /// The cell's id.
     pub cell: String,
-    /// The tenant's name.
     pub tenant: String,
 }
 
-/// Rows collected for one row group.
 #[derive(Debug, Default)]
 pub(super) struct RowGroup {
     segments: Vec<(SegmentKey, usize)>,
@@ -158,7 +152,6 @@ impl RowGroup {
         &self.rows
     }
 
-    /// The key of each segment of the rows, with its length.
     pub(super) fn segments(&self) -> &[(SegmentKey, usize)] {
         &self.segments
     }
@@ -178,7 +171,6 @@ impl RowGroup {
         }
     }
 
-    /// The rows by column.
     pub(super) fn to_columns(&self) -> Vec<(&'static str, Values<'_>)> {
         let rows = &self.rows;
         let timestamp = |of: fn(&SampleRow) -> u64| {

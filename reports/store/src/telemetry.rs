@@ -30,13 +30,11 @@ const COLUMNS: [(&str, Kind); 6] = [
     ("unit", Kind::Text),
 ];
 
-/// The value of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     /// Id of the cell in which it was read; empty between cells.
     pub cell: String,
     pub metric: String,
-    /// The value, in the unit of the metric.
     pub value: f64,
 }
 

@@ -72,7 +72,6 @@ pub(super) fn victim_rows() -> Vec<SampleRow> {
     (0..200).map(row).collect()
 }
 
-/// A run that crashed in its second cell.
 pub(super) fn crashed_run() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut events = EventLog::create(dir.path()).unwrap();

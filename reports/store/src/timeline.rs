@@ -32,7 +32,6 @@ pub struct RetentionChart {
 /// What the device did over the time of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
-    /// The metrics that vary.
     pub series: Vec<Series>,
     /// Metrics that had one value in every reading, with it.
     pub constant: Vec<String>,
@@ -43,7 +42,6 @@ pub struct Timeline {
 /// One metric: means over equal parts of the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Its name with its unit.
     pub name: &'static str,
     /// Time in s since the first reading, and the mean around it.
     pub points: Vec<(f64, f64)>,

@@ -124,7 +124,6 @@ fn list(of: &Object, key: &str) -> Vec<Value> {
     list.cloned().unwrap_or_default()
 }
 
-/// The objects in a list of an object.
 fn objects<'a>(of: &'a mut Object, key: &str) -> impl Iterator<Item = &'a mut Object> {
     let list = of.get_mut(key).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter_map(Value::as_object_mut)
@@ -177,7 +176,6 @@ const PAIRS: &[(&str, &str, &str)] = &[
     ("power", "compute", "power-virus"),
 ];
 
-/// The two controls.
 const CONTROLS: &[(&str, &str)] = &[("placebo", "placebo"), ("canary", "self-test")];
 
 /// The answer that the process of each fault gets.
@@ -218,7 +216,6 @@ const LEAVES_WAITING: &[&str] = &["mps-server-kill", "mps-daemon-kill"];
 // Intervals of proportions in records of format 1.0, which were one-sided bounds: of fault
 // trials at both ends, of other counts where every trial came out as promised.
 
-/// The unit of the proportions of fault trials.
 const OF_FAULTS: &str = "proportion";
 
 /// Replaces them by the two-sided intervals of the same counts.

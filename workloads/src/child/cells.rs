@@ -17,7 +17,6 @@ use crate::load::LoadError;
 use crate::log::{LogError, LogWriter, mark_wrong};
 use crate::probe::ProbeError;
 
-/// A prepared cell.
 pub(super) struct Cell {
     load: LoadSpec,
     arrivals_ns: Vec<u64>,
@@ -202,7 +201,6 @@ fn pauses_ns(load: &LoadSpec) -> Result<Vec<u64>, Failure> {
     Ok(at_ns.iter().zip(before_ns).map(|(at, before)| at - before).collect())
 }
 
-/// Number of event pairs for a load.
 fn pairs(load: &LoadSpec) -> usize {
     match load {
         LoadSpec::Victim { outstanding_max, .. } => *outstanding_max as usize,

@@ -14,7 +14,6 @@ use crate::clock::{Clock, Time};
 use crate::fault::{self, Armed, Arming, InjectError, Moment, afterwards};
 use crate::load::Gpu;
 
-/// The step, for errors.
 pub(super) const DOING: &str = "injecting a fault";
 
 impl Tenant {

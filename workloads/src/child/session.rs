@@ -27,7 +27,6 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Opens the device.
     pub(super) fn open(
         ordinal: u32,
         spin: bool,

@@ -27,10 +27,8 @@ pub(super) struct Open {
     pub(super) session: Session,
     pub(super) participants: Participants,
     pub(super) cell: Option<Cell>,
-    /// The samples of the last cell.
     pub(super) log: PathBuf,
     pub(super) stuck: bool,
-    /// The prepared fault.
     pub(super) armed: Option<Box<dyn Armed>>,
 }
 
@@ -219,12 +217,10 @@ fn not_open(doing: &'static str) -> Failure {
 
 /// How long each block occupies its SM, so that the next block runs on another one.
 const STAY_NS: u64 = 5_000;
-/// Blocks for each SM visible to the context.
 const BLOCKS_PER_SM: u32 = 2;
 /// Threads per block: one warp, of which one thread reads the SM's number.
 const THREADS: u32 = 32;
 
-/// Adds the facts that need a context.
 pub(super) fn add_facts(
     driver: &Driver,
     context: &Context,

@@ -7,7 +7,6 @@ use gpubench_record::wire::Participants;
 
 use super::*;
 
-/// The replies of a tenant to these lines, and its exit code.
 fn serve_lines(lines: &str) -> (Vec<FromTenant>, ExitCode) {
     let mut written = Vec::new();
     let code = serve_device(Clock::wall(), Cursor::new(lines.to_owned()), &mut written);

@@ -38,7 +38,6 @@ impl Cores {
         cores.map(Self).map_err(failed("sched_getaffinity"))
     }
 
-    /// The set of one core.
     #[must_use]
     pub fn only(cpu: u32) -> Self {
         let mut cores = CpuSet::new();
@@ -74,14 +73,12 @@ impl Cores {
 pub enum ReaperCores {
     /// A core that no other placed thread uses.
     Own(u32),
-    /// Cores that it shares with other threads.
     Shared(Cores),
 }
 
 /// How often a thread stopped running.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Switches {
-    /// It waited for something.
     pub voluntary: i64,
     /// The kernel ran another thread.
     pub involuntary: i64,
@@ -99,7 +96,6 @@ impl Switches {
     }
 }
 
-/// Limits the timer slack of the calling thread.
 pub fn set_timer_slack_ns(slack_ns: u64) -> Result<(), ClockError> {
     let slack = NonZeroU64::new(slack_ns);
     set_current_timer_slack(slack).map_err(failed("prctl(PR_SET_TIMERSLACK)"))
@@ -149,7 +145,6 @@ pub fn fifo_is_unthrottled() -> bool {
     read.is_ok_and(|length| text[..length].trim_ascii() == b"-1")
 }
 
-/// The error of a refused call.
 pub(super) fn failed(call: &'static str) -> impl Fn(rustix::io::Errno) -> ClockError {
     move |errno| ClockError::System { call, errno: errno.raw_os_error() }
 }

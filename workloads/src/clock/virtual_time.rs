@@ -64,7 +64,6 @@ fn open() -> Option<Library> {
     })
 }
 
-/// One function of the interface.
 fn symbol<F: Copy>(library: &Library, version: i32, symbol: &'static str) -> Result<F, ClockError> {
     // SAFETY: every caller uses the type that the library's sources give to the name.
     unsafe { library.get::<F>(symbol.as_bytes()) }

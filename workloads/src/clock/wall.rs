@@ -243,7 +243,6 @@ impl Guard {
         self.now_ns.load(Ordering::Relaxed)
     }
 
-    /// Starts again with a measured guard.
     pub(super) fn set_measured(&self, guard_ns: u64) {
         self.measured_ns.store(guard_ns, Ordering::Relaxed);
         self.now_ns.store(guard_ns, Ordering::Relaxed);

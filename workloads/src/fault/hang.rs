@@ -16,7 +16,6 @@ use crate::load::{Gpu, LoadError};
 /// The kernel of a process that ends or stops runs for this fraction of the budget.
 const SHORT: u64 = 4;
 
-/// The entries of the catalogue.
 pub(super) const HANG_FAULTS: &[Injector] = &[
     Injector { facts: &entries::HANG, ..WAITS },
     Injector {
@@ -51,7 +50,6 @@ enum Then {
     Exit,
 }
 
-/// A spinning kernel.
 #[derive(Debug)]
 struct Hang {
     launch: FaultHang,
@@ -158,14 +156,12 @@ impl Armed for Destroy {
 // every allocation, so the holder allocates and frees without a pause until it is killed. Not
 // every kill happens while the lock is held.
 
-/// The entries of the catalogue.
 pub(super) const LOCK_FAULTS: &[Injector] = &[Injector {
     facts: &entries::HOLDER_KILLED,
     arm: |_, _| Ok(Box::new(Waiter)),
     helper: Some(|_| Ok((Box::new(Holder), None))),
 }];
 
-/// Words of each allocation.
 const LOCK_WORDS: usize = 1 << 18;
 
 struct Holder;
@@ -192,7 +188,6 @@ impl Armed for Waiter {
 // The result is undefined (CUDA driver API, `cuIpcGetMemHandle`): on some systems the memory
 // remains until the importer closes it.
 
-/// The entries of the catalogue.
 pub(super) const PEER_FAULTS: &[Injector] = &[Injector {
     facts: &entries::EXPORTER_EXIT,
     arm: |gpu, how| Ok(Box::new(Importer::new(gpu, how)?)),

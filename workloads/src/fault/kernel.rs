@@ -16,7 +16,6 @@ use crate::load::{Gpu, LoadError};
 /// specifications: 1024).
 const THREADS_TOO_MANY: u32 = 2048;
 
-/// The entries of the catalogue.
 pub(super) const CALL_FAULTS: &[Injector] = &[
     Injector { facts: &entries::PLACEBO, ..INJECTOR },
     Injector { facts: &entries::CANARY, ..INJECTOR },
@@ -59,7 +58,6 @@ impl Armed for DoubleFree {
 // Faults that a kernel raises. The codes are those of cuda.h; where the documents do not specify
 // which of several applies, all are listed.
 
-/// The entries of the catalogue.
 pub(super) const KERNEL_FAULTS: &[Injector] = &[
     Injector {
         facts: &entries::ASSERT,

@@ -20,11 +20,9 @@ use crate::load::{Gpu, LoadError};
 pub struct Arming<'a> {
     /// Longest time that its work may stay on the device.
     pub budget_ns: u64,
-    /// The text of the helper process.
     pub from_helper: Option<&'a str>,
 }
 
-/// Prepares a fault.
 type Arm = fn(&Gpu, &Arming<'_>) -> Result<Box<dyn Armed>, LoadError>;
 
 /// Prepares a helper process, and returns its text for the process that it helps.
@@ -34,7 +32,6 @@ type ArmHelper = fn(&Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError>
 #[derive(Clone, Copy)]
 pub struct Injector {
     pub facts: &'static Fault,
-    /// Prepares it.
     arm: Arm,
     /// Prepares its helper process, where it has one.
     helper: Option<ArmHelper>,
@@ -46,7 +43,6 @@ impl std::fmt::Debug for Injector {
     }
 }
 
-/// The usual values.
 const INJECTOR: Injector =
     Injector { facts: &fault::entries::PLACEBO, arm: kernel::nothing, helper: None };
 
@@ -62,7 +58,6 @@ const MODULES: &[&[Injector]] = &[
     hang::PEER_FAULTS,
 ];
 
-/// The injector of the fault with that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Injector> {
     MODULES.iter().copied().flatten().find(|injector| injector.facts.name == name)
@@ -94,9 +89,7 @@ pub trait Armed {
     fn inject(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError>;
 }
 
-/// The time of an injection.
 pub struct Moment<'t> {
-    /// The clock.
     pub time: &'t dyn Time,
     /// The latest instant at which the fault ends.
     pub until_ns: u64,
@@ -118,7 +111,6 @@ impl<'t> Moment<'t> {
         }
     }
 
-    /// When the driver returned.
     #[must_use]
     pub fn answered_ns(&self) -> Option<u64> {
         self.answered_ns.get()
@@ -130,7 +122,6 @@ impl<'t> Moment<'t> {
 pub enum InjectError {
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// A clock operation failed.
     #[error(transparent)]
     Clock(#[from] ClockError),
 }

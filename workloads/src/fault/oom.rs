@@ -20,7 +20,6 @@ const STEP_NS: u64 = 618_034;
 /// Maximum number of pieces, so that it ends on any device.
 const HELD_MAX: usize = 4096;
 
-/// The entries of the catalogue.
 pub(super) const FAULTS: &[Injector] = &[OOM];
 
 const OOM: Injector = Injector {

@@ -9,7 +9,6 @@ use std::thread::ThreadId;
 use super::{DeviceError, Reap, Submit};
 use crate::clock::{ClockError, Time};
 
-/// State of one participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Running,

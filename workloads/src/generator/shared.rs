@@ -24,7 +24,6 @@ pub(super) struct Shared {
     pub(super) stopped: AtomicBool,
     /// The reaper has made its last check.
     pub(super) reaper_done: AtomicBool,
-    /// Requests of the queue that have ended.
     pub(super) reaped: AtomicU64,
     journal: Mutex<Journal>,
 }
@@ -33,7 +32,6 @@ pub(super) struct Shared {
 struct Journal {
     log: LogWriter,
     queue: Receiver<SampleRow>,
-    /// The request that the reaper waits for.
     awaited: Option<SampleRow>,
     /// The issuer has written off the outstanding requests; the reaper must not write any more.
     abandoned: bool,
@@ -133,7 +131,6 @@ impl Shared {
         (journal.reaper_fifo, journal.reaper_gaps) = (fifo, gaps);
     }
 
-    /// The result of the run.
     pub(super) fn outcome(&self, issued: &Issued) -> Outcome {
         let journal = self.journal();
         let (reaper, late_ends) = journal.reaper_gaps.unzip();

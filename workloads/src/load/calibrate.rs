@@ -55,7 +55,6 @@ const CLOSE_SHORT: f64 = 0.3;
 /// Length of a short request: an eighth of a whole one, but long compared with the fixed part.
 const SHORT_NS_MIN: u64 = 100_000;
 
-/// Attempts for one length.
 const ATTEMPTS_MAX: u32 = 12;
 
 /// Shapes tried until the demand is within the share.
@@ -68,16 +67,13 @@ const REQUESTS_FINAL: usize = 31;
 /// Requests where one is a single driver call, which may take a large fraction of a second.
 const REQUESTS_FIXED: usize = 5;
 
-/// The result of a calibration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibrated {
-    /// The workload with its parameters.
     pub spec: WorkloadSpec,
     /// Requests per second: closed loop at depth 1 for a victim, without a pause for an aggressor.
     pub rate_per_s: f64,
     /// Median time of one request without a neighbour.
     pub service_ns: u64,
-    /// The work of one request, in the unit of the workload.
     pub work_per_request: f64,
 }
 
@@ -207,7 +203,6 @@ fn rounded(value: f64, granule: u64, max: u64) -> u64 {
     granules.max(1).saturating_mul(granule).min(max / granule * granule)
 }
 
-/// The same workload with another value of one parameter.
 fn with(spec: &WorkloadSpec, param: &str, value: u64) -> WorkloadSpec {
     let mut spec = spec.clone();
     spec.params.insert(param.to_owned(), value);

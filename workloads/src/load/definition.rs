@@ -24,12 +24,10 @@ pub struct Load {
 
 /// Parameters for a device, before calibration.
 type FirstGuess = fn(&'static str, &DeviceProps, f64) -> Result<WorkloadSpec, LoadError>;
-/// Allocates and loads everything for the requests of a workload.
 pub(super) type Setup = fn(&Gpu, &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>;
 /// Checks results on the device.
 type Verify = fn(&'static str, &Gpu) -> Result<(), LoadError>;
 
-/// Properties with a default.
 #[derive(Clone, Copy)]
 pub(super) struct More {
     /// Its rate by the figures that the device reports.
@@ -70,7 +68,6 @@ impl Load {
         (self.more.expected)(props, spec)
     }
 
-    /// Number of SMs that saturate its resource by the figures that the device reports.
     pub(super) fn saturating_sms(&self, props: &DeviceProps) -> f64 {
         (self.more.saturating_sms)(props)
     }
@@ -120,6 +117,5 @@ pub trait Prepared {
     /// What its requests leave behind.
     fn output(&self) -> Output<'_>;
 
-    /// The work of one request, in the unit of the workload.
     fn work_per_request(&self) -> f64;
 }

@@ -16,7 +16,6 @@ use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected
 // Successive requests copy different windows, so that a short request does not hit in L2 on the
 // data of the one before it.
 
-/// Threads of a block.
 pub(super) const THREADS: u32 = 256;
 
 /// Maximum number of windows: together they exceed L2 many times.
@@ -101,7 +100,6 @@ impl WindowCopy {
 pub(super) struct Cut {
     /// Bytes of one launch.
     pub(super) window_bytes: u64,
-    /// Windows that the buffer holds.
     pub(super) windows: u64,
     /// Launches of a request, each in the next window.
     pub(super) launches: u64,

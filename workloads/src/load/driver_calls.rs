@@ -38,7 +38,6 @@ fn rounds_spec(
     Ok(spec(name, [("rounds", 1), ("bytes", bytes)]))
 }
 
-/// Calls of the driver leave nothing that kernels computed.
 pub(super) const NO_OUTPUT: Output<'_> = Output::None("driver calls compute nothing");
 
 /// The same call of the driver several times per request.

@@ -13,19 +13,10 @@ use crate::generator::DeviceError;
 pub enum LoadError {
     /// Not in the catalogue.
     #[error("unknown workload {name:?} (known: {known})")]
-    Unknown {
-        /// The requested name.
-        name: String,
-        /// The known names.
-        known: String,
-    },
+    Unknown { name: String, known: String },
     /// A fault cannot be prepared from its input.
     #[error("fault {fault}: {what}")]
-    Fault {
-        fault: &'static str,
-        /// What is wrong.
-        what: &'static str,
-    },
+    Fault { fault: &'static str, what: &'static str },
     /// A parameter is missing or not possible.
     #[error("workload {workload}: parameter {param} is {found}, accepted are {accepted}")]
     Param {
@@ -33,32 +24,16 @@ pub enum LoadError {
         param: &'static str,
         /// Its value, or `missing`.
         found: String,
-        /// The accepted values.
         accepted: String,
     },
     /// The device, or its share, has too little of a resource.
     #[error("workload {workload} needs {needs}, a share of {share} of this device has {has}")]
-    TooSmall {
-        workload: &'static str,
-        /// What it needs.
-        needs: String,
-        share: f64,
-        /// What the share has.
-        has: String,
-    },
+    TooSmall { workload: &'static str, needs: String, share: f64, has: String },
     /// No parameters give a request of the target length.
     #[error(
         "workload {workload}: {attempts} attempts gave {found_ns} ns a request, not {target_ns}"
     )]
-    Length {
-        workload: &'static str,
-        /// Number of attempts.
-        attempts: u32,
-        /// The closest length.
-        found_ns: u64,
-        /// The target length.
-        target_ns: u64,
-    },
+    Length { workload: &'static str, attempts: u32, found_ns: u64, target_ns: u64 },
     /// The steps of the knob are too long for this length.
     #[error(
         "no request of {target_ns} ns within {tolerance_pct} %: the nearest takes {nearest_ns} ns, \
@@ -66,14 +41,10 @@ pub enum LoadError {
     )]
     NoSuchLength {
         workload: &'static str,
-        /// The target length.
         target_ns: u64,
         tolerance_pct: u32,
-        /// The nearest possible length.
         nearest_ns: u64,
-        /// The smallest possible length.
         smallest_ns: u64,
-        /// The value of the knob for it.
         smallest: String,
     },
     /// The smallest demand of the victim is above its share.
@@ -87,20 +58,13 @@ pub enum LoadError {
         /// Fraction that it may use.
         limit: f64,
     },
-    /// A result was wrong.
     #[error("workload {workload}: {what}")]
-    Wrong {
-        workload: &'static str,
-        /// What was wrong.
-        what: String,
-    },
+    Wrong { workload: &'static str, what: String },
     /// A kernel computed a wrong result.
     #[error(transparent)]
     Verify(#[from] VerifyError),
-    /// A request failed.
     #[error("workload {workload}: {error}")]
     Failed { workload: &'static str, error: DeviceError },
-    /// The driver refused.
     #[error(transparent)]
     Driver(#[from] DriverError),
 }

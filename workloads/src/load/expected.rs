@@ -32,7 +32,6 @@ const TRANSLATIONS_PER_BYTE: f64 = 0.0049;
 /// SMs of a device for each SM that saturates L2, or address translation, with loads.
 const SMS_OF_LOADS: f64 = 2.6;
 
-/// The same with atomic additions.
 const SMS_OF_ATOMICS: f64 = 11.0;
 
 /// No figure gives the rate.
@@ -45,7 +44,6 @@ pub(super) const SINGLE_PRECISION: Expected = |props, spec| {
     per_sm(props, spec, [per_clock; 2])
 };
 
-/// Double-precision operations.
 pub(super) const DOUBLE_PRECISION: Expected = |props, spec| {
     let per_clock = match props.compute_capability {
         (7, 0) | (8, 0) => [64.0; 2],
@@ -103,7 +101,6 @@ pub(super) const DRAM: Expected = |props, spec| {
     known(of_sms.min(dram_per_s(props)))
 };
 
-/// Pages that are translated.
 pub(super) const PAGES: Expected = |props, spec| {
     let total = dram_per_s(props) * TRANSLATIONS_PER_BYTE;
     // One SM translates twice its equal part.
@@ -132,7 +129,6 @@ fn sms(props: &DeviceProps, spec: &WorkloadSpec) -> f64 {
     blocks.min(props.sm_count.into()) as f64
 }
 
-/// Work per clock of one block on an SM, and of a full SM.
 fn per_sm(props: &DeviceProps, spec: &WorkloadSpec, [one_block, full]: [f64; 2]) -> Option<f64> {
     let is_full = spec.params.get("blocks")? > &u64::from(props.sm_count);
     let per_clock = if is_full { full } else { one_block };

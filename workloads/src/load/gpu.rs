@@ -8,11 +8,8 @@ use gpubench_kernels::driver::{Context, DeviceProps, Stream};
 pub struct Gpu {
     /// The context; current on the issuing thread.
     pub context: Context,
-    /// The kernels of the context.
     pub kernels: KernelSet,
-    /// The stream of the requests.
     pub stream: Stream,
-    /// The properties that size loads.
     pub props: DeviceProps,
     /// Whether a waiting thread spins.
     pub spin: bool,

@@ -20,7 +20,6 @@ use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared};
 /// Slices in a second, in round figures: launches take most of the time on any device.
 const SLICES_PER_S: f64 = 305e3;
 
-/// Minimum slices of a layer.
 const SLICES_PER_LAYER: u64 = 16;
 
 /// Maximum width of the activation: that of the larger models on one GPU. A smaller share gets a

@@ -15,7 +15,6 @@ use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected
 
 // Repeated reads of a buffer that stays in L2.
 
-/// Threads of a block.
 const THREADS: u32 = 256;
 
 /// A sum that a zeroed buffer does not give, so that no thread ever writes.

@@ -90,7 +90,6 @@ fn burst_spec(
     Ok(spec(name, [("launches", 20), ("threads", threads)]))
 }
 
-/// One burst per request.
 #[derive(Debug)]
 struct Burst {
     count: DeviceBuffer<u32>,

@@ -83,7 +83,6 @@ pub static LOADS: LazyLock<Vec<&'static Load>> = LazyLock::new(|| {
     workload::CATALOGUE.iter().filter_map(load).collect()
 });
 
-/// The load of the workload with that name.
 pub fn find(name: &str) -> Result<&'static Load, LoadError> {
     let found = LOADS.iter().find(|load| load.facts.name == name);
     found.copied().ok_or_else(|| {

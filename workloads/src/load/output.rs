@@ -30,7 +30,6 @@ pub enum Output<'a> {
     None(&'static str),
 }
 
-/// A part of an output.
 #[derive(Debug, Clone, Copy)]
 pub enum Part<'a> {
     /// Device memory that kernels write.
@@ -61,7 +60,6 @@ impl Part<'_> {
 }
 
 impl Output<'_> {
-    /// Its size.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Parts(parts) => parts.iter().map(Part::bytes).sum(),

@@ -12,7 +12,6 @@ use super::{Gpu, LoadError, Output, Params, Part, Prepared};
 /// many tenants and cannot swap it.
 pub(super) const PINNED_BYTES_MAX: u64 = 64 << 20;
 
-/// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From the host.
@@ -21,7 +20,6 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    /// What a copy writes.
     pub(super) fn target<'a>(
         self,
         device: &DeviceBuffer<u64>,

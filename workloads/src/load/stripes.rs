@@ -21,16 +21,12 @@ const WORDS_MAX: u64 = 512;
 /// A stripe is at most this part of the output.
 const STRIPES_MIN: u64 = 100;
 
-/// The stripes of one output.
 pub(crate) struct Stripes {
     stream: Stream,
     pinned: PinnedBuffer<u64>,
-    /// The parts on the device, each with its words.
     parts: Vec<(DevicePtr, u64)>,
-    /// Words of a stripe.
     words: u64,
     order: Order,
-    /// The read on its way.
     under_way: Option<Read>,
     done: Vec<Read>,
 }
@@ -38,7 +34,6 @@ pub(crate) struct Stripes {
 /// Which stripe is read after which request.
 #[derive(Debug)]
 struct Order {
-    /// Stripes of all parts.
     count: u64,
     /// The next one, in an order that visits each once and leaps through the output.
     next: u64,
@@ -82,7 +77,6 @@ impl Order {
     }
 }
 
-/// A stripe that was read.
 #[derive(Debug, Clone, Copy)]
 struct Read {
     /// The last request before it, from 0.
@@ -125,7 +119,6 @@ impl Stripes {
         }))
     }
 
-    /// Begins a cell.
     pub(crate) fn begin(&mut self) {
         self.order.begin();
         self.under_way = None;

@@ -117,7 +117,6 @@ const fn whole_pages(bytes: u64) -> u64 {
 const PIECE_PAGES: u64 = 256;
 /// Maximum pages of one launch: the virtual GPU executes a launch of this size in full.
 const LAUNCH_PAGES: u64 = 64;
-/// Threads for each page.
 const THREADS: u32 = 128;
 /// Matching words that show a mark. One random word matches once in 2^32, which happens on a whole
 /// device; eight in one page do not.
@@ -232,7 +231,6 @@ fn allocate(gpu: &Gpu, pages: u64, mark: Mark) -> Result<Vec<Piece>, DriverError
     Ok(pieces)
 }
 
-/// Number of pages that carry the mark.
 fn marked_pages(gpu: &Gpu, pieces: &[Piece], mark: Mark) -> Result<u64, DriverError> {
     let pages_max = pieces.iter().map(|piece| piece.pages).max().unwrap_or(0);
     if pages_max == 0 {
@@ -265,7 +263,6 @@ fn grid(pages: u64) -> Grid {
     Grid::new(u32::try_from(pages).unwrap_or(u32::MAX).max(1), THREADS)
 }
 
-/// The launches over a piece: first page and number of pages.
 fn launches(pages: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..pages)
         .step_by(LAUNCH_PAGES as usize)

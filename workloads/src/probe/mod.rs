@@ -20,17 +20,13 @@ pub type KeptMemory = Vec<DeviceBuffer<u32>>;
 
 /// What a step works with. The context is current and the thread has joined the clock.
 pub struct StepContext<'a> {
-    /// The device.
     pub gpu: &'a Gpu,
-    /// The clock.
     pub time: &'a dyn Time,
     /// Memory that is kept between two steps.
     pub kept: &'a mut KeptMemory,
 }
 
-/// The implementation of a step.
 trait RunStep: Step {
-    /// Does the step.
     fn run(&self, cx: &mut StepContext<'_>) -> Result<Self::Reply, ProbeError>;
 }
 
@@ -76,21 +72,16 @@ fn end_events(gpu: &Gpu, count: usize) -> Result<Vec<Event>, DriverError> {
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// The driver refused.
     #[error(transparent)]
     Driver(#[from] DriverError),
     /// The workload could not be prepared.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The clock refused.
     #[error(transparent)]
     Clock(#[from] ClockError),
     /// A parameter of the step is not valid.
     #[error("{what}")]
-    Parameter {
-        /// What is wrong, and what is accepted.
-        what: String,
-    },
+    Parameter { what: String },
 }
 
 impl ProbeError {

@@ -79,7 +79,6 @@ struct UserVictimTenant {
     open: Option<Open>,
 }
 
-/// A running program.
 struct Open {
     program: Program,
     /// Whether it starts requests at scheduled times.
@@ -87,7 +86,6 @@ struct Open {
     cell: Option<Cell>,
 }
 
-/// A prepared cell.
 struct Cell {
     load: LoadSpec,
     arrivals_ns: Vec<u64>,

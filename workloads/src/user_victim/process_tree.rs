@@ -15,12 +15,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// A process as `/proc` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
     pub pid: u32,
     pub parent: u32,
-    /// Its process group.
     pub group: u32,
-    /// Whether it has ended and waits to be reaped.
     pub is_gone: bool,
 }
 
@@ -43,7 +40,6 @@ impl Process {
     }
 }
 
-/// Makes this process adopt the orphans of all its descendants.
 pub fn adopt_orphans() -> std::io::Result<()> {
     // Any process id switches it on (`PR_SET_CHILD_SUBREAPER`, prctl(2)).
     Ok(process::set_child_subreaper(Some(process::getpid()))?)

@@ -44,18 +44,15 @@ pub(super) enum Received {
     Line {
         /// Number of the line since the start, from 1.
         number: u64,
-        /// Its arrival.
         at_ns: u64,
         /// Its text; empty where only the arrival counts.
         text: String,
     },
     /// Nothing before the deadline.
     Nothing,
-    /// The program closed its end.
     End,
 }
 
-/// A started program.
 pub(super) struct Program {
     child: Child,
     orders: Option<UnixStream>,
@@ -64,7 +61,6 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts a shell command in a process group of its own.
     pub(super) fn start(command: &str, reports: Reports) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         // This tenant has the user's environment under the variables of mechanism and run.
@@ -122,7 +118,6 @@ impl Program {
         self.keeping.store(keep, Ordering::Release);
     }
 
-    /// Sends it a message.
     pub(super) fn order(&mut self, order: &ToProgram) -> Result<(), String> {
         let orders = self.orders.as_mut().ok_or("it takes no orders")?;
         let line = to_line(order).map_err(|error| error.to_string())?;

@@ -60,7 +60,6 @@ impl Read for OneByOne<'_> {
     }
 }
 
-/// A program that does this once it is ready.
 fn once_ready(rest: &str) -> String {
     format!("eval \"exec 8>&$GPUBENCH_VICTIM_FD\"\necho '{{\"ready\":true}}' >&8\n{rest}\n")
 }

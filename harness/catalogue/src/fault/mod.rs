@@ -14,9 +14,7 @@ pub mod entries;
 pub enum Needs {
     /// Only tenants that are processes.
     Nothing,
-    /// An MPS daemon that serves the tenants.
     MpsDaemon,
-    /// A preloaded library that accounts for the tenants' memory.
     AccountingLibrary,
 }
 
@@ -63,36 +61,29 @@ pub enum Answer {
     Ends,
 }
 
-/// The facts of a fault.
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
     /// Name on the command line and in records.
     pub name: &'static str,
     pub class: Class,
     pub severity: Severity,
-    /// What it does, in one line.
     pub summary: &'static str,
     /// The tested resource of the device or the mechanism.
     pub resource: &'static str,
-    /// What its mechanism needs.
     pub needs: Needs,
-    /// The coordinator's action.
     pub act: HostAct,
     /// The documented result.
     pub answer: Answer,
     /// Documented Xids; the driver should log one of them.
     pub xids: &'static [u32],
-    /// Workload of the victims.
     pub victim: &'static str,
     /// Whether only a virtual machine file can cause it, because PTX cannot.
     pub planted_only: bool,
     /// How long it may take until it is complete: its trials are long enough to see its harm.
     pub takes_ns: u64,
-    /// Whether it needs a helper process.
     pub has_helper: bool,
 }
 
-/// The usual values.
 const FAULT: Fault = Fault {
     name: "",
     class: Class::Sm,
@@ -145,7 +136,6 @@ pub const PLACEBO: &str = "placebo";
 /// The self-test fault: its effect on a victim must always be detected.
 pub const CANARY: &str = "canary";
 
-/// The fault with that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Fault> {
     CATALOGUE.iter().find(|fault| fault.name == name).copied()
@@ -240,7 +230,6 @@ impl Severity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftOut {
     pub name: &'static str,
-    /// What it does.
     pub summary: &'static str,
     /// Why it is not injected.
     pub reason: &'static str,

@@ -14,17 +14,13 @@ pub use memory::*;
 /// The facts of a load that a tenant can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
-    /// Its name in profiles and records.
     pub name: &'static str,
-    /// What it does, in one line.
     pub summary: &'static str,
     /// Whether it is measured (victim) or stresses a resource (aggressor).
     pub role: Role,
-    /// The sub-axis of the resource that it uses.
     pub sub_axis: SubAxis,
     /// The resource that it depends on (victim) or exhausts (aggressor).
     pub resource: &'static str,
-    /// Unit of its work.
     pub unit: &'static str,
     /// Workloads of the other role with which it is paired, beside those that list it. A pair is
     /// scored under the sub-axis of its aggressor.
@@ -66,9 +62,7 @@ impl Workload {
 pub enum Ceiling {
     /// Bytes of DRAM, read and written.
     Dram,
-    /// Single-precision operations.
     Single,
-    /// Double-precision operations.
     Double,
     /// 32-bit integer multiply-adds.
     Int,
@@ -95,11 +89,8 @@ pub enum Throttle {
 /// A parameter that sets the length of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knob {
-    /// Its name in the parameters.
     pub param: &'static str,
-    /// Its values are multiples of this.
     pub granule: u64,
-    /// Its maximum.
     pub max: u64,
 }
 
@@ -113,7 +104,6 @@ pub const STAY_NS_MAX: u64 = 1_000_000_000;
 /// knob is long compared with the shortest, only whole steps are possible.
 pub const LENGTHS_NS: [u64; 2] = [100_000, 10_000_000];
 
-/// The usual values.
 const USUAL: Workload = Workload {
     name: "",
     summary: "",
@@ -130,7 +120,6 @@ const USUAL: Workload = Workload {
     needs: "",
 };
 
-/// A parameter in steps of one.
 const fn count(param: &'static str) -> Option<Knob> {
     Some(Knob { param, granule: 1, max: COUNT_MAX })
 }
@@ -182,7 +171,6 @@ pub static CATALOGUE: &[&Workload] = &[
     &POWER_VIRUS,
 ];
 
-/// The workload with that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Workload> {
     CATALOGUE.iter().find(|workload| workload.name == name).copied()

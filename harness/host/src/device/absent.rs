@@ -154,7 +154,6 @@ impl Device {
     }
 }
 
-/// The file of the device's kernel log.
 #[must_use]
 pub fn kernel_log(device: &Path) -> PathBuf {
     device.join("kernel-log")

@@ -55,13 +55,11 @@ fn run(mut job: Job) -> std::io::Result<()> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{doing}: {problem}")]
 pub struct NoAnswer {
-    /// The call.
     pub doing: String,
     /// Why there is no answer, and whether the thread is abandoned.
     pub problem: String,
 }
 
-/// A running call. Dropping it abandons the call.
 #[derive(Debug)]
 pub struct BlockingCall<T> {
     doing: String,
@@ -77,7 +75,6 @@ pub fn is_abandoned() -> bool {
 }
 
 impl<T: Send + 'static> BlockingCall<T> {
-    /// Starts the call.
     pub fn start(
         doing: impl Into<String>,
         work: impl FnOnce() -> T + Send + 'static,

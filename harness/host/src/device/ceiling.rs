@@ -11,7 +11,6 @@ use super::Nvml;
 pub struct Rated {
     /// Bytes or operations per second.
     pub per_s: f64,
-    /// The clocks and widths that give it.
     pub source: String,
 }
 

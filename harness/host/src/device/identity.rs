@@ -71,7 +71,6 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
     facts
 }
 
-/// What ties a calibration to this device with these peaks.
 #[must_use]
 pub fn binding(identity: &DeviceIdentity, peaks: BTreeMap<String, f64>) -> CalibrationBinding {
     CalibrationBinding {
@@ -99,7 +98,6 @@ pub fn complete(identity: &mut DeviceIdentity, facts: &BTreeMap<String, String>)
 /// The metric of the reasons for reduced clocks, as a bit mask.
 pub const THROTTLE_REASONS: &str = "throttle_reasons";
 
-/// One reading of one counter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub metric: &'static str,
@@ -165,16 +163,12 @@ const MODES: [(ComputeMode, &str); 4] = [
 /// Settings of the SM clock; `None` if NVML does not report one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SmClocks {
-    /// The maximum of the device.
     pub max_mhz: Option<u32>,
-    /// The application clock.
     pub application_mhz: Option<u32>,
-    /// The default application clock.
     pub default_mhz: Option<u32>,
 }
 
 impl Nvml {
-    /// Settings of the SM clock.
     #[must_use]
     pub fn sm_clocks(&self) -> SmClocks {
         let Ok(device) = self.device() else {
@@ -200,7 +194,6 @@ impl Nvml {
         self.device()?.set_compute_mode(*mode)
     }
 
-    /// Process ids of the clients of MPS servers.
     pub fn mps_client_pids(&self) -> Result<Vec<u32>, NvmlError> {
         let clients = self.device()?.mps_running_compute_processes()?;
         Ok(clients.into_iter().map(|client| client.pid).collect())

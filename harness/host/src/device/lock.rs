@@ -40,15 +40,12 @@ pub enum LockError {
     /// Another run has the GPU.
     #[error("GPU {uuid} is in use by another run ({holder})")]
     Held {
-        /// UUID of the GPU.
         uuid: String,
         /// The process that holds the lock, or the owner of the file.
         holder: String,
     },
-    /// The file cannot be used.
     #[error("lock file {path}: {source}")]
     Io {
-        /// Path of the file.
         path: String,
         /// The error of the operating system, or what is wrong with the file.
         source: Error,

@@ -65,7 +65,6 @@ impl Nvml {
         nvml_try(status)
     }
 
-    /// Every instance profile that the device offers.
     pub fn mig_profiles(&self) -> Result<Vec<InstanceProfile>, NvmlError> {
         let device = self.raw_device()?;
         let mut found = Vec::new();
@@ -245,7 +244,6 @@ impl Nvml {
         made
     }
 
-    /// Fills a GPU instance with one compute instance.
     fn create_compute(&self, handle: sys::nvmlGpuInstance_t) -> Result<(), NvmlError> {
         let profiles = self.compute_profiles(handle)?;
         let whole = profiles.iter().max_by_key(|profile| profile.sliceCount);
@@ -288,11 +286,9 @@ pub struct InstanceProfile {
     pub id: u32,
     /// Its name, for example `3g.40gb`.
     pub name: String,
-    /// Compute slices.
     pub slices: u32,
     /// Maximum number of instances of it on this device.
     pub max: u32,
-    /// Its SMs.
     pub sm_count: u32,
     pub memory_mib: u64,
     /// The placements at which an instance of it can be made.
@@ -302,9 +298,7 @@ pub struct InstanceProfile {
 /// A range of the device's memory slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Placement {
-    /// The first slot.
     pub start: u32,
-    /// Number of slots.
     pub size: u32,
 }
 
@@ -317,7 +311,6 @@ pub struct Instance {
     pub compute: Vec<ComputeInstance>,
 }
 
-/// A compute instance that exists.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ComputeInstance {
     /// Its id within its GPU instance.

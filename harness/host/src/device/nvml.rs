@@ -35,7 +35,6 @@ pub enum DeviceKey {
 /// Why NVML cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// The library is missing.
     #[error("NVML cannot be loaded: {0}")]
     Load(NvmlError),
     /// The library is there, and does not start.
@@ -53,11 +52,7 @@ pub enum QueryError {
     NoneListed,
     /// NVML does not report a fact that is required.
     #[error("NVML does not report the {what}: {source}")]
-    Fact {
-        /// The fact.
-        what: &'static str,
-        source: NvmlError,
-    },
+    Fact { what: &'static str, source: NvmlError },
 }
 
 impl QueryError {
@@ -74,7 +69,6 @@ impl QueryError {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostGpu {
-    /// Index in the order of the driver.
     pub index: u32,
     /// Its UUID, or why it does not answer.
     pub uuid: Result<String, String>,
@@ -139,7 +133,6 @@ impl Nvml {
         Ok(Self { library, uuid })
     }
 
-    /// UUID of the device.
     #[must_use]
     pub fn uuid(&self) -> &str {
         &self.uuid

@@ -56,7 +56,6 @@ impl PrivateFolder {
         self.root.path()
     }
 
-    /// Keeps it when this process ends. Returns its path.
     pub fn keep(self) -> std::io::Result<PathBuf> {
         std::fs::write(self.root.path().join(KEPT), b"")?;
         Ok(self.root.keep())
@@ -84,7 +83,6 @@ pub fn remove_dead(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     dead.filter(|path| std::fs::remove_dir_all(path).is_ok()).collect()
 }
 
-/// Removes those of dead processes of this user in the temporary folder. Returns their paths.
 pub fn remove_dead_temporary() -> Vec<PathBuf> {
     remove_dead(&std::env::temp_dir(), TEMPORARY)
 }
@@ -100,7 +98,6 @@ fn open(path: &Path) -> std::io::Result<File> {
     Err(std::io::Error::other("it belongs to another user"))
 }
 
-/// Whether the path still names this file or folder.
 pub(super) fn is_same(held: &File, path: &Path) -> bool {
     let id = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
     let (held, named) = (held.metadata().map(id), path.symlink_metadata().map(id));

@@ -8,12 +8,10 @@ use nvml_wrapper::Nvml as Library;
 use super::Nvml;
 use super::nvml::QueryError;
 
-/// The requested device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceSelector {
     /// The virtual GPU with a machine name or the path of a machine file; `None` is the default.
     Virtual(Option<String>),
-    /// Index in the order of the driver.
     Index(u32),
     Gpu(String),
     Mig(String),
@@ -22,7 +20,6 @@ pub enum DeviceSelector {
 /// One entry of a `--device` that takes several devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// Every GPU of this host.
     All,
     One(DeviceSelector),
 }
@@ -39,7 +36,6 @@ pub enum NoSelector {
          MIG-UUID)"
     )]
     Unknown(String),
-    /// It names several.
     #[error("\"{0}\" names several devices (accepted: one; only matrix takes all, or a list)")]
     Several(String),
 }
@@ -131,7 +127,6 @@ const ORDER: &str = "CUDA_DEVICE_ORDER";
 /// The order of NVML's indices. The driver's own order begins with the fastest GPU.
 const BY_PCI: &str = "PCI_BUS_ID";
 
-/// The devices of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allotment {
     value: String,

@@ -65,13 +65,10 @@ pub enum VirtualGpuError {
          (XDG_CACHE_HOME names another)"
     )]
     NoFolder(String),
-    /// The machine is unknown or invalid.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// Its folder cannot be made.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// Its state cannot be used.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
@@ -95,7 +92,6 @@ enum InMemory {
 }
 
 impl InMemory {
-    /// What the link names.
     fn path(&self) -> PathBuf {
         match self {
             Self::Folder(folder) => folder.path().join(MEMORY_FILE),
@@ -153,13 +149,11 @@ impl VirtualGpu {
         on_disk.then(|| self.device_dir().join(MEMORY_FILE))
     }
 
-    /// The machine that it models.
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// The folder of its libraries.
     #[must_use]
     pub fn library_dir(&self) -> PathBuf {
         self.root.path().join("lib")
@@ -171,7 +165,6 @@ impl VirtualGpu {
         self.root.path().join("bin")
     }
 
-    /// The folder of its state.
     #[must_use]
     pub fn device_dir(&self) -> PathBuf {
         self.root.path().join("device")

@@ -21,10 +21,8 @@ const MOUNTED: &str = "/sys/fs/cgroup";
 /// The controller of device memory.
 const CONTROLLER: &str = "dmem";
 
-/// The tree of control groups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ControlGroups {
-    /// Its root.
     pub path: PathBuf,
     /// Why no group in it can have a limit on device memory, with the remedy.
     pub problem: Option<(String, String)>,

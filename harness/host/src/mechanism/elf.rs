@@ -125,7 +125,6 @@ mod tests {
         Ok(())
     }
 
-    /// The head of a program with segments of these types.
     fn program(types: &[u32]) -> Vec<u8> {
         let mut bytes = vec![0_u8; 64];
         bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");

@@ -29,7 +29,6 @@ pub struct ExclusiveProcess;
 
 /// A process beside the tenants gets no context.
 pub(super) const REFUSED: Requirement = Requirement::at_open("a second process is refused with 46");
-/// The device is in the mode.
 pub(super) const IN_MODE: Requirement = Requirement::during("the compute mode");
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE` (cuda.h).
 const DEVICE_UNAVAILABLE: i32 = 46;

@@ -27,18 +27,13 @@ pub(super) const EXCLUSIVE_PROCESS: &str = "EXCLUSIVE_PROCESS";
 /// The remedy for a compute mode.
 pub(super) const DEFAULT_MODE: &str = "nvidia-smi -c DEFAULT";
 
-/// The facts of the host and its device that mechanisms use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HostFacts {
-    /// Major number of the driver's version.
     pub driver_major: Option<u32>,
     /// CUDA version of the driver, as in cuda.h (13010 is 13.1).
     pub cuda: i32,
-    /// Major and minor number of the compute capability.
     pub compute_capability: (i32, i32),
-    /// UUID of the device.
     pub uuid: String,
-    /// Memory of the device.
     pub memory_mib: u64,
     /// The compute mode, by the vendor's name: which processes may have a context.
     pub compute_mode: Option<String>,
@@ -47,11 +42,9 @@ pub struct HostFacts {
     /// Whether MIG mode is on after a reset.
     pub mig_pending: Option<bool>,
     pub mig_profiles: Vec<InstanceProfile>,
-    /// Existing MIG instances.
     pub mig_instances: Vec<Instance>,
     /// Why MIG could not be queried, if the device has it.
     pub mig_problem: Option<String>,
-    /// The MPS control command.
     pub mps_control: Option<PathBuf>,
     /// The command that sets the time slice.
     pub nvidia_smi: Option<PathBuf>,
@@ -61,7 +54,6 @@ pub struct HostFacts {
     pub time_slice: Option<String>,
     /// The tree of control groups; `None` without version 2.
     pub control_groups: Option<ControlGroups>,
-    /// HAMi's library, with its hash.
     pub hami: Option<HamiLibrary>,
     /// `--hami-lib`, also if the file does not exist.
     #[serde(rename = "hami_asked")]
@@ -81,7 +73,6 @@ pub struct HostFacts {
     pub labels: Vec<Label>,
 }
 
-/// HAMi's library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HamiLibrary {
     pub path: PathBuf,

@@ -90,10 +90,8 @@ impl Mechanism for GreenContext {
     }
 }
 
-/// The tenants are threads.
 pub(super) const ONE_PROCESS: Requirement =
     Requirement::during("all tenants are threads of one process");
-/// The partitions are disjoint.
 const DISJOINT: Requirement = Requirement::once("each tenant's blocks run on SMs of its own");
 
 /// The proofs of a cell whose tenants are threads: that they are, and one of the mechanism's own.

@@ -188,7 +188,6 @@ fn limit_mib(cx: &MechanismContext<'_>) -> u64 {
 
 /// The library is in every process while it is measured.
 const MAPPED: Requirement = Requirement::during("the library is mapped into every tenant");
-/// The tenant's calls go to the library.
 const SERVES: Requirement = Requirement::at_open("the library serves every tenant's allocations");
 /// The limiter counts every tenant.
 const FINDS: Requirement = Requirement::once("the SM limiter finds its process");

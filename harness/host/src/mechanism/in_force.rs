@@ -8,7 +8,6 @@ use crate::device::mig::Instance;
 /// What a mechanism set up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InForce {
-    /// Our MPS daemon.
     pub daemon: Option<DaemonConfig>,
     /// SM partition of each slot, under static partitioning.
     pub partitions: Vec<String>,
@@ -16,7 +15,6 @@ pub struct InForce {
     pub instances: Vec<Instance>,
     /// Control group of each slot, the victim's first; empty if tenants are in none.
     pub groups: Vec<PathBuf>,
-    /// The private folder.
     pub folder: Option<PathBuf>,
 }
 

@@ -44,7 +44,6 @@ pub trait Mechanism: Sync {
 }
 
 impl dyn Mechanism {
-    /// Its name in the catalogue.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.entry().name
@@ -54,7 +53,6 @@ impl dyn Mechanism {
 /// The profile and the host of a mechanism.
 #[derive(Debug, Clone, Copy)]
 pub struct MechanismContext<'a> {
-    /// The user's profile.
     pub profile: &'a Profile,
     pub facts: &'a HostFacts,
 }
@@ -64,11 +62,9 @@ pub struct MechanismContext<'a> {
 pub struct Configuration {
     /// Canonical variant: the name with its options.
     pub variant: String,
-    /// What it changes on the host, one line each.
     pub host_changes: Vec<String>,
     /// The required state of the host; `None` if nothing is set up.
     pub stage: Option<HostStage>,
-    /// What its tenants check when their context is open.
     pub checks: OpeningChecks,
     /// Whether a process that is no tenant must be refused a context while tenants have theirs.
     pub refuses_outsiders: bool,
@@ -116,12 +112,10 @@ pub struct OpeningChecks {
     pub over_limit_bytes: Option<u64>,
 }
 
-/// A limit on one tenant's compute.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ComputeLimit {
     /// The share of the device.
     pub share: f64,
-    /// What the limit counts.
     pub of: Compute,
 }
 
@@ -178,7 +172,6 @@ pub struct MechanismEntry {
 /// Whether the tenants of a mechanism are processes or threads.
 #[derive(Debug, Clone, Copy)]
 pub enum Tenants {
-    /// Each is a process of its own.
     Processes,
     /// All are threads of one process. The function returns the settings of each of `n` threads.
     Threads(fn(usize) -> Vec<Inside>),
@@ -188,13 +181,10 @@ pub enum Tenants {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionEntry {
     pub key: &'static str,
-    /// One line on what it sets.
     pub summary: &'static str,
-    /// Accepted values.
     pub accepted: &'static [&'static str],
 }
 
-/// The option of a mechanism that always limits memory.
 pub(super) const MEMORY_PCT: OptionEntry = OptionEntry {
     key: "memory_pct",
     summary: "maximum memory of each process, in percent of the device",
@@ -269,7 +259,6 @@ impl Requirement {
         Self { when, check }
     }
 
-    /// A check that each tenant process does once.
     pub(super) const fn once(check: &'static str) -> Self {
         let when = ProofTime::Once;
         Self { when, check }
@@ -305,7 +294,6 @@ impl Requirement {
 
 /// Longest path of a Unix socket without the terminating zero (`sun_path` in sys/un.h is 108).
 const SOCKET_PATH_MAX: usize = 107;
-/// The longest name of a socket of MPS in its folder.
 const LONGEST_SOCKET: &str = "pipe/tenants/p999/control_privileged";
 
 /// The path of a new folder, short enough for the sockets in it: in the user's runtime folder, else

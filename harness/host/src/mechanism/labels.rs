@@ -10,7 +10,6 @@ use serde::Serialize;
 use crate::device::Nvml;
 use crate::device::mig::MigMode;
 
-/// A detected circumstance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Label {
     /// Its kind: `virtualization`, `agent`...

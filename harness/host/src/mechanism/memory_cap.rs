@@ -10,7 +10,6 @@ use super::{HostFacts, Observation};
 /// acts; how far a tenant gets over its limit is a score, with a level up to 10 %.
 const BEYOND: f64 = 0.25;
 
-/// The limit refuses what exceeds it by far.
 pub(super) const OVER_LIMIT: Requirement =
     Requirement::once("an allocation beyond the limit is refused");
 /// Tenants see the limit as their memory.

@@ -108,10 +108,8 @@ const OWN_INSTANCES: Requirement = Requirement::at_open("each tenant is in an in
 /// Each tenant has the instance that it was handed.
 pub(super) const ASSIGNED: Requirement =
     Requirement::at_open("each tenant sees the instance that it was handed");
-/// The instance has the size of its profile.
 pub(super) const SIZES: Requirement =
     Requirement::at_open("each tenant sees the SMs and the memory of its instance");
-/// The tenants are in their instances while they are measured.
 pub(super) const LISTED: Requirement =
     Requirement::during("NVML lists each tenant in the instance that it was handed");
 
@@ -127,7 +125,6 @@ pub(super) fn instance_env(instance: Option<&Instance>) -> TenantEnv {
         .collect()
 }
 
-/// The UUID of the instance that a tenant sees.
 fn instance_uuid(tenant: &TenantObservation) -> String {
     // A tenant that reports none is in no instance, and the proof fails.
     tenant.facts.get("uuid").cloned().unwrap_or_default()

@@ -13,7 +13,6 @@ use super::waivers::{
 use super::{HostFacts, MechanismContext};
 use crate::device::mig::{Instance, InstanceProfile, Placement};
 
-/// One instance of a layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub profile: InstanceProfile,
@@ -147,9 +146,7 @@ const DEMAND: f64 = 0.9;
 /// The instances of a layout, and whether they exist.
 #[derive(Debug)]
 pub(super) enum Layout {
-    /// Existing instances, one for each slot.
     Existing(Vec<Instance>),
-    /// Instances to make.
     Make(Vec<Wanted>),
 }
 
@@ -207,7 +204,6 @@ pub(super) fn layout(
     }
 }
 
-/// Existing instances, one for each wanted profile, in that order.
 fn matching(existing: &[&Instance], wanted: &[&InstanceProfile]) -> Option<Vec<Instance>> {
     let mut left: Vec<&Instance> = existing.to_vec();
     wanted

@@ -109,7 +109,6 @@ pub(super) fn is_exclusive(cx: &MechanismContext<'_>) -> bool {
     cx.profile.mps.exclusive_process
 }
 
-/// The variant: the name with the mechanism's options and the option of all MPS mechanisms.
 pub(super) fn variant(cx: &MechanismContext<'_>, name: &str, mut options: Vec<String>) -> String {
     if is_exclusive(cx) {
         options.push("exclusive-process".to_owned());
@@ -156,7 +155,6 @@ pub(super) fn proofs(cx: &MechanismContext<'_>, observed: &Observation) -> Vec<P
     proofs
 }
 
-/// The host stage of every mechanism with a plain daemon.
 pub(super) fn stage(cx: &MechanismContext<'_>) -> HostStage {
     // If the device admits one process, an idle server excludes native tenants.
     let mode = cx.facts.compute_mode.as_deref();
@@ -204,12 +202,10 @@ pub(super) fn daemon_available(cx: &MechanismContext<'_>) -> Option<Availability
     })
 }
 
-/// The form of a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// Its server starts with the first client.
     Plain,
-    /// With static SM partitions.
     Static,
     /// With version 3 of the interface, in which servers have names.
     Named,
@@ -252,7 +248,6 @@ pub(super) fn client_env(set_up: &InForce) -> TenantEnv {
 
 // Proofs of every mechanism with an MPS daemon: its clients, and the SMs that they see.
 
-/// The daemon lists every tenant.
 pub(in crate::mechanism) const CLIENTS: Requirement =
     Requirement::during("every tenant is a client of our MPS daemon");
 /// NVML lists every tenant as a client. Its process ids can be of another PID namespace and then

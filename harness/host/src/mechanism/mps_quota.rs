@@ -29,9 +29,7 @@ use super::{
 #[derive(Debug)]
 pub struct MpsQuota;
 
-/// Variable of a client's priority.
 pub const PRIORITY: &str = "CUDA_MPS_CLIENT_PRIORITY";
-/// Its values.
 const NORMAL: &str = "0";
 const BELOW_NORMAL: &str = "1";
 
@@ -149,10 +147,8 @@ fn memory_limit_mib(cx: &MechanismContext<'_>) -> Option<u64> {
     (pct < 100).then(|| memory_cap::part_mib(cx.facts, pct))
 }
 
-/// The percentage limits every tenant.
 const PERCENTAGE: Requirement =
     Requirement::at_open("the SMs that each tenant sees are its percentage");
-/// The neighbours' priority is below the victim's.
 const BELOW: Requirement =
     Requirement::once("the neighbours alone were started with a priority below normal");
 

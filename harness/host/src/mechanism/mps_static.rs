@@ -127,7 +127,6 @@ impl Mechanism for MpsStatic {
     }
 }
 
-/// The largest equal number of chunks for each tenant.
 fn even_chunks(listed: &str, uuid: &str, tenants: u32) -> Result<u32, ControlError> {
     let doing = "dividing the SMs";
     let free = match of_device(listed, uuid)[..] {
@@ -170,7 +169,6 @@ fn partition_name(answer: &str, uuid: &str) -> Result<String, ControlError> {
     })
 }
 
-/// The partitions are disjoint.
 const DISJOINT: Requirement = Requirement::once("no SM runs blocks of two tenants");
 
 fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {

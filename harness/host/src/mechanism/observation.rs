@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use gpubench_record::{Condition, ProofTime};
 
-/// One observation of a cell.
 #[derive(Debug, Clone)]
 pub struct Observation {
-    /// Condition of the cell.
     pub condition: Condition,
     /// Tenants whose context was open, by process id.
     pub ours: Vec<u32>,
@@ -20,14 +18,12 @@ pub struct Observation {
     pub listed: Option<Vec<u32>>,
     /// The GPU instance in which NVML lists each of them, where it reports one.
     pub instances: Vec<(u32, Option<u32>)>,
-    /// Clients of MPS servers, as NVML lists them.
     pub mps_clients: Option<Vec<u32>>,
     /// Clients of our MPS daemon, as the daemon lists them, or its error; `None` without a daemon.
     pub daemon_clients: Option<Result<Vec<u32>, String>>,
     /// Attempts of neighbours or an outsider to open a context, which the mechanism must refuse:
     /// the name, and the `CUresult` of the refusal; `None` if the context was opened.
     pub access_attempts: Vec<(String, Option<i32>)>,
-    /// Compute mode of the device.
     pub compute_mode: Option<String>,
     /// The user's program, if it is the victim.
     pub program: Option<ProgramObservation>,
@@ -35,16 +31,13 @@ pub struct Observation {
     pub native_sm_count: Option<u32>,
     /// When the lists above were read, on the clock of the tenants; `None` if they were not.
     pub listed_at_ns: Option<u64>,
-    /// When the access was attempted.
     pub attempted_at_ns: Option<u64>,
 }
 
-/// The report of one tenant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TenantObservation {
     /// Its slot in the tenant set: 0 is the victim's.
     pub slot: usize,
-    /// Its process id.
     pub pid: u32,
     /// Facts of the device as its context reports them, by name.
     pub facts: BTreeMap<String, String>,
@@ -61,7 +54,6 @@ pub struct TenantObservation {
     pub visible_devices: Option<String>,
     /// The instance that was assigned to it, where MIG divides the device.
     pub handed_instance: Option<u32>,
-    /// When its context was open.
     pub opened_at_ns: Option<u64>,
     /// When it had done the checks that each process does once.
     pub checked_at_ns: Option<u64>,
@@ -72,7 +64,6 @@ pub struct TenantObservation {
 /// An allocation beyond the limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverLimit {
-    /// Its size.
     pub bytes: u64,
     /// `CUresult` of the refusal; `None` if it was granted.
     pub refused_with: Option<i32>,
@@ -132,20 +123,17 @@ impl Observation {
 }
 
 impl TenantObservation {
-    /// A figure of the report.
     #[must_use]
     pub fn number(&self, fact: &str) -> Option<u64> {
         self.facts.get(fact)?.parse().ok()
     }
 
-    /// Its name in evidence.
     #[must_use]
     pub fn name(&self) -> String {
         if self.slot == 0 { "victim".to_owned() } else { format!("neighbour-{}", self.slot) }
     }
 }
 
-/// The observation of a user's program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramObservation {
     /// Its processes that NVML or a daemon lists with a context; its first process if none is

@@ -58,7 +58,6 @@ pub fn native_runs(facts: &HostFacts) -> bool {
     facts.mig != Some(true) && facts.compute_mode.as_deref() != Some("PROHIBITED")
 }
 
-/// The unprotected form of this kind of sharing.
 fn form_of(sharing: Sharing) -> Option<&'static dyn Mechanism> {
     CATALOGUE.iter().copied().find(|mechanism| {
         let entry = mechanism.entry();

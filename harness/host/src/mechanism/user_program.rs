@@ -6,7 +6,6 @@ use gpubench_record::Proof;
 use super::interface::Requirement;
 use super::{MechanismContext, Observation};
 
-/// The program got its mechanism's variables.
 const VARIABLES: Requirement =
     Requirement::once("the program was started with the variables of its mechanism");
 

@@ -29,10 +29,8 @@ const UNKILLABLE: Duration = Duration::from_secs(10);
 /// The connection to a tenant is broken.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The other end closed it.
     #[error("closed")]
     Closed,
-    /// A read or a write failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// The received line is not a message.
@@ -72,7 +70,6 @@ type Input = Box<dyn AsyncWrite + Send + Sync + Unpin>;
 /// The process behind a tenant.
 #[derive(Debug)]
 enum Holder {
-    /// A child process that is this tenant.
     Own(Child),
     /// The process of another tenant. This tenant is a thread of it.
     Other(u32),
@@ -87,7 +84,6 @@ impl Holder {
     }
 }
 
-/// Pipes and process.
 pub struct Link {
     holder: Holder,
     input: Option<Input>,

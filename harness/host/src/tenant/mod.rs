@@ -19,7 +19,6 @@ pub use spawn::{SpawnError, Spawner, TENANT_ARG, USER_VICTIM_ARG};
 /// How long a tenant may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// One tenant process.
 #[derive(Debug)]
 pub struct Tenant {
     name: String,
@@ -36,11 +35,9 @@ pub enum TenantError {
     #[error("{tenant}: {doing}: {what}")]
     Refused {
         tenant: String,
-        /// What it was doing.
         doing: String,
         /// The kind of refusal. Callers decide by this and not by the text.
         kind: RefusalKind,
-        /// What went wrong.
         what: String,
     },
     #[error("{tenant} ended: {how}")]
@@ -51,18 +48,12 @@ pub enum TenantError {
         tenant: String,
         /// The step that it did not complete.
         doing: &'static str,
-        /// The limit.
         seconds: u64,
-        /// How it ended.
         how: String,
     },
     /// Its answer does not belong to the message.
     #[error("{tenant} broke the protocol: {what}")]
-    Protocol {
-        tenant: String,
-        /// How.
-        what: String,
-    },
+    Protocol { tenant: String, what: String },
 }
 
 impl TenantError {
@@ -82,7 +73,6 @@ impl Tenant {
         &self.name
     }
 
-    /// Its process id.
     #[must_use]
     pub const fn pid(&self) -> u32 {
         self.pid
@@ -114,13 +104,11 @@ impl Tenant {
         self.participants
     }
 
-    /// Whether its context is open.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Sets the work that precedes a kill of the process.
     pub fn set_pre_kill_hook(&mut self, hook: PreKillHook) {
         self.link.set_pre_kill_hook(hook);
     }

@@ -38,11 +38,7 @@ const HELLO: Duration = Duration::from_secs(20);
 pub enum SpawnError {
     /// The process could not be started.
     #[error("tenant {tenant} could not be started: {source}")]
-    Start {
-        tenant: String,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
+    Start { tenant: String, source: std::io::Error },
     /// It started and did not complete the hello.
     #[error(transparent)]
     Tenant(#[from] TenantError),
@@ -192,7 +188,6 @@ const PIECE_BYTES: u64 = 4096;
 /// Prefixes of lines of HAMi-core and of its stand-in. Such lines are numerous and not copied.
 const MARKS: [&str; 3] = ["[HAMI-core ", "[4pdvGPU ", "[vgpu stand-in "];
 
-/// The reports of one process.
 #[derive(Debug, Clone)]
 pub struct StderrCapture(Arc<Mutex<Vec<String>>>);
 

@@ -13,7 +13,6 @@ use gpubench_record::{
 use super::evaluate;
 use super::tests::{Error, example};
 
-/// Planted records.
 const DRAWS: u64 = 400;
 
 /// The examples of records of hardware.

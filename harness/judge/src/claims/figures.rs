@@ -56,7 +56,6 @@ pub(super) fn no_record(claim: &Claim) -> String {
     format!("{NO_RECORD}: needs {}", claim.lacks.as_deref().unwrap_or("a quantity"))
 }
 
-/// Whether the cells of a variant have what a claim needs.
 fn is_met(need: Need, variant: &str, plan: &Plan) -> bool {
     match need {
         Need::AbidingVictim => victim_of(plan) == Some(VictimKind::Abiding),
@@ -280,7 +279,6 @@ pub(super) fn inverse(of: Estimate) -> Result<Estimate, String> {
 
 // Latencies of the open loop: beside busy neighbours over solo, or on their own.
 
-/// The latency of each pair that the claim selects.
 pub(super) fn latency(
     claim: &Claim,
     quantity: Quantity,

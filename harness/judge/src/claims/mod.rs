@@ -24,7 +24,6 @@ use gpubench_record::{
 /// Figures that the evidence names.
 const NAMED_MAX: usize = 3;
 
-/// The verdict on each claim, in the order of the ledger.
 #[must_use]
 pub fn evaluate(ledger: &[Claim], run: &RunRecord) -> Vec<ClaimRow> {
     ledger.iter().map(|claim| row(claim, run)).collect()
@@ -138,7 +137,6 @@ fn of_worst(claim: &Claim, worse: Worse, figures: &mut [ClaimFigure]) -> Verdict
     verdict_of(claim, ends_of_worst)
 }
 
-/// The verdict of several figures together: of each, or of any of them.
 fn together(verdicts: impl Iterator<Item = Verdict>, scope: Scope) -> Verdict {
     let (one_decides, all_decide) = match scope {
         Scope::Any => (Verdict::Supported, Verdict::Refuted),

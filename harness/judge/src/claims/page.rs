@@ -9,11 +9,8 @@ use serde_json::{Value, json};
 use super::figures::{NO_RECORD, no_record};
 use crate::claims;
 
-/// A record with its name.
 pub struct Judged<'a> {
-    /// Its path, as on the command line.
     pub name: String,
-    /// The record, with its claims.
     pub run: &'a RunRecord,
 }
 
@@ -28,7 +25,6 @@ fn page(title: String, tables: impl IntoIterator<Item = Table>) -> Page {
     page
 }
 
-/// The verdict in its colour.
 fn painted(verdict: Verdict) -> Cell {
     let paint = match verdict {
         Verdict::Supported => Paint::Good,
@@ -109,7 +105,6 @@ pub fn recipes(ledger: &Ledger) -> Page {
     )
 }
 
-/// The verdicts of each record, and of all of them together.
 #[must_use]
 pub fn verdicts(records: &[Judged<'_>]) -> Page {
     let mut tables = Vec::new();

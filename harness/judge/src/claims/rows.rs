@@ -13,7 +13,6 @@ use crate::figures::printed;
 /// Class of the faults that check the instrument.
 const CONTROL: &str = "control";
 
-/// A figure of the matrix rows that the claim selects.
 pub(super) fn matrix(
     claim: &Claim,
     run: &RunRecord,
@@ -50,7 +49,6 @@ pub(super) fn matrix(
     all.into_iter().flat_map(|(_, rows)| rows).collect()
 }
 
-/// A figure of the rows of one sub-axis.
 pub(super) fn of_sub_axis(
     run: &RunRecord,
     variant: &str,

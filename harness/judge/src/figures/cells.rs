@@ -43,16 +43,10 @@ pub struct Planned<'a> {
 pub enum CellsError {
     /// A result without a planned cell.
     #[error("cell {id} is not in the plan: only results of planned cells are accepted")]
-    NotPlanned {
-        /// The cell.
-        id: String,
-    },
+    NotPlanned { id: String },
     /// Two results of one cell.
     #[error("cell {id} has two results: one for each planned cell is accepted")]
-    Twice {
-        /// The cell.
-        id: String,
-    },
+    Twice { id: String },
 }
 
 impl<'a> Cells<'a> {
@@ -143,7 +137,6 @@ impl<'a> Cells<'a> {
         pairs
     }
 
-    /// The groups that have native cells of this victim.
     pub fn native_groups(&self, pair: &Pair) -> BTreeSet<&str> {
         let native = self
             .by_key
@@ -192,7 +185,6 @@ impl<'a> Cells<'a> {
         Key { variant: self.plan.reference.clone(), ..key.with(Condition::N) }
     }
 
-    /// Every block of one condition.
     pub fn blocks(&self, key: &Key) -> Option<&BTreeMap<u32, Planned<'a>>> {
         self.by_key.get(key)
     }

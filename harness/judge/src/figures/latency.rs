@@ -8,7 +8,6 @@ use super::rates::{Alone, LeftOut, Logs, Pairs, printed};
 use super::systematic::Systematic;
 use crate::gate::OPEN_REQUESTS;
 
-/// A quantile of the latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantile {
     Median,

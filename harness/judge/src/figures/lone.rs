@@ -37,7 +37,6 @@ const LONG_SHARE: f64 = 0.01;
 pub struct Lone {
     /// The block in which each group begins.
     pub blocks: Vec<u32>,
-    /// Its jitter, in native medians.
     pub values: Vec<f64>,
     /// By how much each may be lower and higher, because ends can be stamped late.
     late: Vec<[f64; 2]>,
@@ -233,7 +232,6 @@ mod tests {
     use crate::figures::rates::Pairs;
     use crate::gate::fixture::{MS, World};
 
-    /// A cell with these lone requests.
     fn cell(condition: gpubench_record::Condition, lone_ns: Vec<u64>) -> CellResult {
         let mut cell = World::new(condition, MS).judge();
         cell.lone_ns = lone_ns;

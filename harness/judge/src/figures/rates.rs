@@ -156,7 +156,6 @@ impl Pairs<'_> {
     }
 }
 
-/// One condition in its blocks.
 #[derive(Debug, Default)]
 pub struct Alone<'a> {
     /// By block: its cell, measured.
@@ -206,7 +205,6 @@ impl<'a> Cells<'a> {
         Some(pairs)
     }
 
-    /// The blocks of one condition.
     pub fn alone(&self, key: &Key) -> Alone<'a> {
         let mut alone = Alone { confidence: self.confidence(), ..Alone::default() };
         for (block, planned) in self.blocks(key).into_iter().flatten() {
@@ -372,7 +370,6 @@ pub struct Progress<'a> {
     pub fairness: Fairness,
     pub least: f64,
     pub most: f64,
-    /// The part of the device that all of them used.
     pub utilisation: f64,
     pub cell: &'a CellResult,
 }
@@ -401,7 +398,6 @@ impl<'a> Progress<'a> {
         })
     }
 
-    /// GPU time of a tenant in this cell.
     pub fn gpu_time_ns(&self, tenant: &str) -> Option<f64> {
         self.cell.figures.tenants.get(tenant)?.gpu_time_ns
     }
@@ -435,7 +431,6 @@ fn used_by_neighbours(calibration: &Calibration, contended: &CellResult, progres
     neighbours.map(|(one, progress)| progress * alone(one.workload.as_ref()).unwrap_or(1.0)).sum()
 }
 
-/// The progress of each neighbour.
 fn neighbours(calibration: &Calibration, contended: &CellResult) -> Option<Vec<f64>> {
     let neighbours = contended.cell.tenants.get(1..)?;
     // In format 1.0 a cell had the rate of all aggressors together.

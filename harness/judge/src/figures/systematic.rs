@@ -63,7 +63,6 @@ impl Systematic {
         }
     }
 
-    /// The part of a mean of logarithms of the rates of cells.
     pub fn of_rates<'a>(cells: impl Iterator<Item = &'a CellResult>) -> Self {
         let (mut sum, mut count) = (Self::default(), 0.0);
         for cell in cells {

@@ -14,7 +14,6 @@ pub struct GateEntry {
     pub kind: GateKind,
     /// What its failure spoils.
     pub scope: GateScope,
-    /// What it checks, in one line.
     pub summary: &'static str,
 }
 
@@ -30,7 +29,6 @@ const fn of_rows(gate: Gate, summary: &'static str) -> GateEntry {
     entry(gate, GateKind::Validity, GateScope::Nothing, summary)
 }
 
-/// A gate on what a disturbance did to the figures of this scope.
 const fn disturbance(gate: Gate, scope: GateScope, summary: &'static str) -> GateEntry {
     entry(gate, GateKind::Disturbance, scope, summary)
 }
@@ -130,7 +128,6 @@ pub(super) fn finite(value: f64) -> Option<f64> {
 }
 
 impl Findings {
-    /// Adds a count of requests.
     pub(super) fn count_requests(&mut self, name: &str, count: usize) {
         self.requests.insert(name.to_owned(), count as u64);
     }

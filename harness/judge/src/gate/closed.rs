@@ -184,7 +184,6 @@ fn warm_up(service_ns: &[f64], found: &mut Findings) {
 struct Difference {
     /// `ln(mean before / mean after)`.
     log_ratio: f64,
-    /// Its standard error.
     error: f64,
 }
 

@@ -176,7 +176,6 @@ impl World {
         }
     }
 
-    /// The victim's rows of one phase.
     pub(crate) fn victim(&mut self, phase: Phase) -> impl Iterator<Item = &mut SampleRow> {
         self.rows[0].iter_mut().filter(move |row| row.phase == phase)
     }

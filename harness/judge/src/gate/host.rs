@@ -215,9 +215,7 @@ fn service_drift(observation: &CellObservation<'_>, found: &mut Findings) {
 /// The evidence about the mechanism of a cell.
 #[derive(Debug, Clone, Copy)]
 pub enum Proofs<'a> {
-    /// Taken for this cell.
     OfCell {
-        /// The evidence.
         taken: &'a [Proof],
         /// What each cell of the variant must show; `None` where its tenants run without a
         /// mechanism.

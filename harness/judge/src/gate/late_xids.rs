@@ -11,7 +11,6 @@ use gpubench_record::{CellSpan, XidLine};
 /// What one cell has read of Xids. Cells are in the order in which they ran.
 #[derive(Debug, Clone, Copy)]
 pub struct XidReading<'a> {
-    /// Id of the cell.
     pub cell: &'a str,
     /// Its start and end; absent in records of older versions and for a cell that did not start.
     pub span: Option<CellSpan>,

@@ -58,7 +58,6 @@ pub const OFFERED_REQUESTS: &str = "offered";
 /// latency.
 pub const WITHIN_SLO_REQUESTS: &str = "within_slo";
 
-/// Why the open loop of a cell cannot be trusted, although the cell as a whole can.
 #[must_use]
 pub fn open_loop_doubt(result: &CellResult) -> Option<String> {
     let gate = result.failed_gates(GateScope::OpenLoop).next()?;
@@ -89,20 +88,10 @@ pub fn unevaluated_of(result: &CellResult) -> impl Iterator<Item = &GateResult> 
 pub enum GateError {
     /// The first tenant is not the victim.
     #[error("cell {cell}: the first tenant is {found}, and only a victim is accepted there")]
-    NoVictim {
-        cell: String,
-        /// The first tenant.
-        found: String,
-    },
+    NoVictim { cell: String, found: String },
     /// The tenants differ from the planned ones.
     #[error("cell {cell}: tenants {found}, planned and accepted are {planned}")]
-    Tenants {
-        cell: String,
-        /// The tenants of the observation.
-        found: String,
-        /// The planned tenants.
-        planned: String,
-    },
+    Tenants { cell: String, found: String, planned: String },
 }
 
 /// Figures, gates and outcome of one cell.

@@ -20,14 +20,10 @@ pub enum ClockKind {
 /// One cell that ran, with the logs of its tenants.
 #[derive(Debug, Clone, Copy)]
 pub struct CellObservation<'a> {
-    /// The cell as planned.
     pub cell: &'a Cell,
-    /// Length of its parts.
     pub durations: &'a Durations,
-    /// The thresholds of the profile.
     pub thresholds: &'a Thresholds,
     pub clock: ClockKind,
-    /// Its tenants, the victim first.
     pub tenants: &'a [Tenant<'a>],
     /// Arrival rate of the victim's open loop; `None` where the schedule is unknown.
     pub offered_per_s: Option<f64>,
@@ -47,10 +43,8 @@ pub struct CellObservation<'a> {
     pub host: Host<'a>,
 }
 
-/// One tenant with its log.
 #[derive(Debug, Clone, Copy)]
 pub struct Tenant<'a> {
-    /// The tenant as planned, and what it reported.
     pub result: &'a TenantResult,
     /// The committed rows of its log, in any order.
     pub rows: &'a [SampleRow],
@@ -79,7 +73,6 @@ pub struct Host<'a> {
     pub other_pids: Option<&'a [u32]>,
     /// NVML's bit mask of reasons for throttling.
     pub throttle_reasons: Option<u64>,
-    /// Xid errors of the device.
     pub xids: Option<&'a [CellXid]>,
     /// Counters of error correction at the end of the cell before and of this one.
     pub ecc: Option<EccSpan>,

@@ -49,7 +49,6 @@ impl DurationsNs {
     }
 }
 
-/// The median of durations that are all known.
 pub(super) fn median_ns(durations_ns: Vec<u64>) -> Option<f64> {
     let count = durations_ns.len();
     DurationsNs::new(durations_ns, count).quantile(0.5)

@@ -291,7 +291,6 @@ mod tests {
         world.rows[0][900].t_done_ns = world.rows[0][900].t_ret_ns + MS;
     }
 
-    /// A peer of the victim is refused as well.
     fn refused_peer(world: &mut World) {
         refuse_all(world, NO_MEMORY);
         let mut peer = world.cell.tenants[0].clone();
@@ -303,7 +302,6 @@ mod tests {
         world.deaths.push(None);
     }
 
-    /// A victim, a change to a valid cell, a gate, and the state that the gate must have.
     type Case = (&'static str, fn(&mut World), Gate, GateState);
 
     const CASES: &[Case] = &[

@@ -191,7 +191,6 @@ const fn not_evaluated(condition: Condition, gate: Gate, change: fn(&mut World))
     case(condition, gate, change, NotEvaluated)
 }
 
-/// The gate fails, and the cell is inconclusive.
 const fn fails(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
     case(condition, gate, change, Failed)
 }

@@ -18,7 +18,6 @@ use super::word::{Bound, Evidence};
 use super::{Context, word};
 use crate::figures::printed;
 
-/// The rows of one mechanism, from benign to severe.
 pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> {
     let sources = Sources::of(context, &mechanism.variant);
     let mut rows: Vec<Row> = planned(context.input.plan, &mechanism.variant)
@@ -39,7 +38,6 @@ pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> 
     rows.into_iter().map(Row::finish).collect()
 }
 
-/// The tallies of one mechanism, the controls first.
 pub(super) fn tallies(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<FaultTally> {
     let sources = Sources::of(context, &mechanism.variant);
     let of = |planned: Planned| FaultTally {
@@ -51,7 +49,6 @@ pub(super) fn tallies(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Fa
     tallies.filter(|tally| !tally.fault.is_empty()).collect()
 }
 
-/// One planned fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Planned {
     fault: String,

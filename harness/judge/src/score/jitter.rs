@@ -39,7 +39,6 @@ pub fn is_other_figure(text: &str) -> bool {
     counts || OTHER_FIGURES.iter().any(|begin| text.starts_with(begin)) || text.ends_with(LONG)
 }
 
-/// The row of one variant beside the aggressor of this pair.
 pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) -> Row {
     let mut row = Row::of_mechanism(context, mechanism, gpubench_record::Axis::Jitter, Some(pair));
     if !row.matrix.outcome.is_measured() {

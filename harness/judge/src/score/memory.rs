@@ -190,7 +190,6 @@ fn visibility(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
     }
 }
 
-/// The figure and the levels of a memory cap.
 fn cap(found: &ProbeFound, row: &mut Row) -> Option<LevelRange> {
     let ProbeFound::Cap { limit_bytes, device_bytes, in_use_bytes, calls } = found else {
         return None;
@@ -261,7 +260,6 @@ fn of_overshoots(calls: &[f64]) -> Level {
 // The level is that of the proportion ([`LevelRange::of_proportion`]). The unprotected form shows
 // that the hog takes memory at all.
 
-/// What is counted.
 const UNIT: &str = "requests honoured";
 
 /// Whether the victim of this pair has answering codes.
@@ -270,7 +268,6 @@ pub(super) fn applies_to(context: &Context<'_>, pair: &Pair) -> bool {
     facts.is_some_and(|facts| !facts.answering_codes.is_empty())
 }
 
-/// The row of one variant and pair.
 pub(super) fn reservation_row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) -> Row {
     let mut row = Row::of_mechanism(context, mechanism, pair.sub_axis.axis(), Some(pair));
     if !row.matrix.outcome.is_measured() {

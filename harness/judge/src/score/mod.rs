@@ -62,13 +62,11 @@ pub struct ScoreInput<'a> {
     pub plan: &'a Plan,
     /// The judged cells, in any order.
     pub cells: &'a [CellResult],
-    /// The judged fault trials.
     pub fault_trials: &'a [FaultResult],
     /// Fault trials of other records that count with them, one list for each record.
     pub earlier_trials: &'a [Vec<FaultResult>],
     /// Why the run stopped before the last planned trial; `None` where it held them all.
     pub fault_stop: Option<&'a str>,
-    /// Each mechanism with outcome and proofs.
     pub mechanisms: &'a [MechanismRow],
     /// The calibration: the peaks of aggressors, and the workloads that this device cannot run.
     pub calibration: &'a Calibration,
@@ -76,12 +74,9 @@ pub struct ScoreInput<'a> {
     pub probes: &'a [ProbeResult],
 }
 
-/// The scores of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
-    /// The measured matrix.
     pub matrix: Vec<MatrixRow>,
-    /// The overall levels.
     pub overall: Vec<OverallRow>,
     /// Figures of probes, which change no level.
     pub probe_figures: Vec<ProbeFigure>,
@@ -90,7 +85,6 @@ pub struct Scored {
     pub service: Vec<ServiceRow>,
     /// The number of tenants at which the promised latency is kept.
     pub tenant_limits: Vec<TenantLimit>,
-    /// The retention at each dose of the aggressor.
     pub dose_curves: Vec<DoseCurve>,
     /// Progress and GPU time of all tenants.
     pub operator: Vec<OperatorRow>,
@@ -150,7 +144,6 @@ fn judged_rows<'a>(input: &'a ScoreInput<'a>) -> Result<(Context<'a>, Vec<Row>),
     Ok((context, rows))
 }
 
-/// The inputs of every row.
 struct Context<'a> {
     input: &'a ScoreInput<'a>,
     cells: Cells<'a>,
@@ -232,7 +225,6 @@ impl<'a> Context<'a> {
         of_both.map(|one| format!("{}: {}", one.source, one.word)).collect()
     }
 
-    /// Whether this is the reference that the mechanisms are compared with.
     fn is_reference(&self, mechanism: &MechanismRow) -> bool {
         mechanism.variant == self.input.plan.reference
     }

@@ -20,7 +20,6 @@ const BLOCKS_MIN: usize = 3;
 /// The subject of one row. Rows are in the order of these fields.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Subject<'a> {
-    /// Position of the mechanism in the plan.
     position: usize,
     variant: &'a str,
     mechanism: &'a str,

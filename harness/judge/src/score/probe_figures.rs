@@ -90,7 +90,6 @@ impl Out<'_> {
         self.quantile(explains, figure, unit, 0.5, values);
     }
 
-    /// Adds a quantile of such values.
     fn quantile(&mut self, explains: &str, figure: &str, unit: &str, p: f64, values: Vec<f64>) {
         if let Ok(found) = serial::interval(&values, p, Confidence::P95) {
             self.put(explains, figure, printed(found, unit));
@@ -140,7 +139,6 @@ fn call_figures(out: &mut Out<'_>, trials: &CallTrials) {
     }
 }
 
-/// Durations of the calls that lie within an interval.
 fn durations_within(calls: &[Call], (from, to): Call) -> Vec<f64> {
     calls
         .iter()

@@ -68,7 +68,6 @@ fn row(context: &Context<'_>, pair: &Pair) -> Row {
     row.finish()
 }
 
-/// The native cells of this victim in a group.
 fn native(context: &Context<'_>, group: &str, pair: &Pair) -> Key {
     Key::alone(group, &context.input.plan.reference, pair, Condition::N)
 }

@@ -134,7 +134,6 @@ fn repetition(context: &Context<'_>, solo: &Key, row: &mut Row) {
     }
 }
 
-/// The cells of the mechanism's unprotected form, and the name of the form in the row.
 pub(super) fn unprotected_form<'a>(
     context: &'a Context<'_>,
     contended: &Key,

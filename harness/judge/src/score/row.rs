@@ -26,7 +26,6 @@ pub(super) struct Row {
     /// The blocks at which its intervals would no longer straddle a bound; `None` where they
     /// straddle none, and where no number is enough.
     pub blocks_wanted: Option<u32>,
-    /// The A/A pair of the solo rate.
     pub repetition: Option<Repetition>,
     /// Whether this device lacks what the pair needs. The axis is complete without such a row.
     pub cannot_run_here: bool,
@@ -401,7 +400,6 @@ pub(super) fn requests(plan: &Plan, name: &str) -> bool {
 /// A row that more blocks would decide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Straddling {
-    /// Its place in the matrix.
     pub row: usize,
     pub blocks: u32,
     /// The blocks that its spread asks for: an upper estimate, because a t interval of more blocks

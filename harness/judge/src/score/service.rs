@@ -28,7 +28,6 @@ struct Subject<'a> {
     victim: &'a str,
     condition: Condition,
     aggressor: Option<&'a str>,
-    /// Tenants with work.
     tenants: usize,
 }
 

@@ -64,7 +64,6 @@ fn blocks(run: &RunRecord, victim: &str) -> Vec<[f64; 2]> {
     blocks.filter_map(|(_, again, one)| Some([ln_rate(one)?, ln_rate(again)?])).collect()
 }
 
-/// The figures of the sessions of one victim.
 fn figures(logs: Vec<Vec<[f64; 2]>>) -> VictimSpread {
     let ratios = |session: &[[f64; 2]]| -> Vec<f64> {
         session.iter().map(|[one, again]| again - one).collect()

@@ -109,7 +109,6 @@ fn left_as_found(trial: &FaultResult) -> Option<bool> {
     Some(left.is_empty() && before? == after? && nothing_moved)
 }
 
-/// The growth of each ECC counter, over all trials.
 fn ecc_moved(trials: &[&FaultResult]) -> BTreeMap<String, i64> {
     let mut moved = BTreeMap::new();
     for trial in trials {
@@ -121,7 +120,6 @@ fn ecc_moved(trials: &[&FaultResult]) -> BTreeMap<String, i64> {
     moved
 }
 
-/// The growth of ECC counters, in words.
 fn ecc_in_words(moved: &BTreeMap<String, i64>) -> Option<String> {
     let text = |(name, by): (&String, &i64)| format!("{name} {by:+}");
     let texts: Vec<String> = moved.iter().map(text).collect();
@@ -235,7 +233,6 @@ fn times<K: std::fmt::Display>(counts: &Counts<K>) -> Vec<String> {
 /// The trials that count with those of one record, and why others do not.
 #[derive(Debug, Default)]
 pub struct Pooled {
-    /// The trials of each other record that counts.
     pub earlier: Vec<Vec<FaultResult>>,
     /// The records that do not count, with the reason.
     pub left_out: Vec<RecordLeftOut>,

@@ -18,7 +18,6 @@ const BYPASS_NOT_TRIED: &str = "bypass: not tried";
 /// What enforces the isolation, by the proofs of the mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
-    /// A hardware partition.
     Hardware,
     Limiter,
     /// The mechanism was in force, and neither partition nor limiter is part of it.

@@ -10,32 +10,20 @@ use crate::error::PredictError;
 /// One step of the path, with its measurements and traps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdviceStep {
-    /// Number of the question.
     pub node: u8,
-    /// The question.
     pub question: &'static str,
-    /// The answer.
     pub answer: &'static str,
-    /// What the answer means.
     pub meaning: &'static str,
-    /// Its source.
     pub source: Source,
-    /// Figures of the record for this question.
     pub measured: Vec<String>,
-    /// Common mistakes at this step.
     pub traps: Vec<&'static str>,
 }
 
-/// The advice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// The path through the tree.
     pub path: Vec<AdviceStep>,
-    /// The recommendation.
     pub leaf: Leaf,
-    /// Its drawbacks.
     pub trade_off: &'static str,
-    /// Recommendations of the second tree.
     pub second: Vec<SecondAnswer>,
     /// Whether the second tree recommends something else.
     pub second_disagrees: bool,
@@ -110,13 +98,10 @@ fn missing(first: &Node, answers: &Answers) -> PredictError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recommendation {
-    /// A MIG instance for each tenant.
     Mig,
-    /// A GPU for each tenant.
     SeparateGpus,
     /// MPS, with care if latency matters.
     Mps,
-    /// Time-slicing.
     TimeSlicing,
 }
 
@@ -125,25 +110,19 @@ pub enum Recommendation {
 pub struct SecondAnswers {
     /// The kind of workload; `None`: derived from the answers to the first tree.
     pub kind: Option<Kind>,
-    /// Whether memory is the constraint.
     pub is_memory_bound: Option<bool>,
 }
 
 /// Kinds of workload in the second tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Training.
     Training,
-    /// Real-time inference.
     RealTime,
-    /// Batch work.
     Batch,
-    /// Notebooks.
     Notebooks,
 }
 
 impl Kind {
-    /// The kinds with their names.
     pub const NAMES: [(&'static str, Self); 4] = [
         ("training", Self::Training),
         ("real-time", Self::RealTime),
@@ -163,16 +142,13 @@ impl Kind {
 /// Recommendations of the second tree for one question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SecondAnswer {
-    /// The answer that they follow from.
     pub because: &'static str,
-    /// The recommendations, all equally good.
     #[serde(rename = "ways")]
     pub recommendations: Vec<Recommendation>,
     /// Whether the first tree's leaf is one of them.
     pub agrees: bool,
 }
 
-/// The recommendations of the second tree for the same answers.
 pub fn second(answers: &Answers, second: SecondAnswers, leaf: Leaf) -> Vec<SecondAnswer> {
     let answer_with = |because, recommended: &[Recommendation]| SecondAnswer {
         because,
@@ -236,7 +212,6 @@ fn agrees(leaf: Leaf, recommendation: Recommendation) -> bool {
 
 // Common mistakes at the questions of the tree.
 
-/// A common mistake.
 #[derive(Debug, Clone, Copy)]
 pub struct Trap {
     /// What not to do, and why.
@@ -268,7 +243,6 @@ pub const TRAPS: [Trap; 4] = [
     },
 ];
 
-/// The traps at a step.
 pub fn at(step: &Step) -> Vec<&'static str> {
     TRAPS.iter().filter(|trap| (trap.applies_to)(step)).map(|trap| trap.text).collect()
 }

@@ -71,7 +71,6 @@ pub fn sm_bound(record: &RunRecord) -> Option<Measured> {
     (mps.hi <= slicing.lo).then_some(Measured { value: "no", because })
 }
 
-/// Answers the open questions that the record can answer.
 pub fn answer(answers: &mut Answers, record: &RunRecord) -> Result<(), PredictError> {
     for (number, flag, found) in
         [(2, "mig", mig_capable(record)), (6, "sm-bound", sm_bound(record))]
@@ -127,7 +126,6 @@ fn unmeasured(outcome: &Outcome) -> String {
     format!("{}, {reason}", outcome.outcome.as_str())
 }
 
-/// A row, and whether it was measured.
 fn line(row: &MatrixRow) -> (bool, String) {
     let sub = row.sub_axis.as_ref().map(|sub| format!("/{sub}")).unwrap_or_default();
     let beside = row.aggressor.as_ref().map(|name| format!(" beside {name}")).unwrap_or_default();
@@ -170,7 +168,6 @@ const RULED_OUT: [(u8, &str, &str, &str); 4] = [
     (8, "no", "mps", "fault"),
 ];
 
-/// Contradictions between the record and the tree.
 pub fn contradictions(walk: &Walk, leaf: Leaf, record: &RunRecord) -> Vec<String> {
     let mut found = Vec::new();
     for (number, measured) in [(2, mig_capable(record)), (6, sm_bound(record))] {

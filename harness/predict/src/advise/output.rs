@@ -7,7 +7,6 @@ use super::advice::Recommendation;
 use super::tree::Source;
 use super::tree::{Leaf, NODES, Next};
 
-/// The advice for people.
 pub fn page(advice: &Advice) -> Page {
     let mut page = Page::default();
     for step in &advice.path {

@@ -9,16 +9,12 @@ use crate::error::PredictError;
 pub enum Next {
     /// To another question.
     Node(u8),
-    /// To a leaf.
     Leaf(Leaf),
 }
 
-/// One answer of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// The value that the user writes.
     pub value: &'static str,
-    /// What it means.
     pub meaning: &'static str,
     /// Where it leads.
     pub next: Next,
@@ -27,23 +23,18 @@ pub struct Choice {
 /// One question, which is also the help of its flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {
-    /// Its number.
     pub number: u8,
     /// Name of its flag, without the leading dashes.
     pub flag: &'static str,
-    /// The question.
     pub question: &'static str,
-    /// Its answers.
     pub choices: &'static [Choice],
 }
 
 impl Node {
-    /// The answer with this value.
     pub fn choice(&self, value: &str) -> Option<&'static Choice> {
         self.choices.iter().find(|choice| choice.value == value)
     }
 
-    /// All values, with a separator between them.
     pub fn values(&self, separator: &str) -> String {
         let values: Vec<&str> = self.choices.iter().map(|choice| choice.value).collect();
         values.join(separator)
@@ -69,14 +60,12 @@ pub enum Leaf {
     Mps,
     /// HAMi: limits by intercepted driver calls.
     Hami,
-    /// Time-slicing, set up by the GPU Operator.
     TimeSlicingOperator,
     /// Time-slicing, set up in the device plugin alone.
     TimeSlicingDirect,
 }
 
 impl Leaf {
-    /// All leaves.
     pub const ALL: [Self; 7] = [
         Self::NoSharing,
         Self::NoSharingNoMig,
@@ -87,7 +76,6 @@ impl Leaf {
         Self::TimeSlicingDirect,
     ];
 
-    /// The printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::NoSharing => "NO-SHARING",
@@ -100,7 +88,6 @@ impl Leaf {
         }
     }
 
-    /// The drawbacks of this leaf.
     pub fn trade_off(self) -> &'static str {
         match self {
             Self::NoSharing => "the capacity is reserved, and there is no noisy neighbour",
@@ -221,18 +208,14 @@ pub struct Answers {
     values: [Option<(&'static str, Source)>; NODES.len()],
 }
 
-/// Source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// The user.
     User,
-    /// The measurements of a record.
     Record,
 }
 
 impl Answers {
-    /// Sets the answer to the question of a flag.
     pub fn answer(&mut self, flag: &str, value: &str, source: Source) -> Result<(), PredictError> {
         let node = node_of(flag)?;
         let choice = node.choice(value).ok_or_else(|| {
@@ -257,7 +240,6 @@ impl Answers {
     }
 }
 
-/// The question of a flag.
 pub fn node_of(flag: &str) -> Result<&'static Node, PredictError> {
     NODES.iter().find(|node| node.flag == flag).ok_or_else(|| PredictError::Unknown {
         what: "question",
@@ -266,14 +248,10 @@ pub fn node_of(flag: &str) -> Result<&'static Node, PredictError> {
     })
 }
 
-/// One question with its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The question.
     pub node: &'static Node,
-    /// The answer.
     pub choice: &'static Choice,
-    /// Its source.
     pub source: Source,
 }
 
@@ -282,14 +260,11 @@ pub struct Step {
 pub struct Walk {
     /// The answered questions, in order.
     pub path: Vec<Step>,
-    /// The end of the path.
     pub end: End,
 }
 
-/// The end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// A leaf.
     Leaf(Leaf),
     /// A question without an answer.
     Open(&'static Node),

@@ -19,21 +19,17 @@ use crate::simulate::event::slicing::{TimeSlice, run_until};
 
 /// Limit of the copies of a request; above it, one more makes no difference.
 const MAX_COPIES: u32 = 1000;
-/// Mechanisms with time slices.
 const TIME_SLICED: [&str; 2] = ["time-slicing", "hami"];
 
 /// A predicted figure beside a measured one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Miss {
-    /// Predicted.
     pub predicted_ms: Option<f64>,
     /// Measured: the mean over blocks.
     pub measured_ms: Option<f64>,
     /// Lower bound of its 95 % t interval; `None` for fewer than two blocks.
     pub measured_lo_ms: Option<f64>,
-    /// Upper bound.
     pub measured_hi_ms: Option<f64>,
-    /// Number of blocks.
     pub blocks: u32,
     /// Error of the prediction: above zero if it is too high.
     pub miss_percent: Option<f64>,
@@ -42,11 +38,8 @@ pub struct Miss {
 /// One victim beside one aggressor under one mechanism.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The mechanism.
     pub mechanism: String,
-    /// Its variant.
     pub variant: String,
-    /// The aggressor.
     pub aggressor: String,
     /// Service time beside the aggressor, in the closed loop.
     pub contended_ms: Option<f64>,
@@ -59,11 +52,9 @@ pub struct Comparison {
     pub time_slice_ms: Option<f64>,
     /// Load of the open loop on the victim's queue.
     pub load: Option<f64>,
-    /// The median.
     pub p50: Miss,
     /// The 99th percentile.
     pub p99: Miss,
-    /// Remark on the row.
     pub note: Option<String>,
 }
 
@@ -157,7 +148,6 @@ fn note(row: &Shared, load: Option<f64>, is_link: bool) -> Option<String> {
     }
 }
 
-/// The time slices of a victim and its busy neighbours.
 struct TimeSlices {
     /// Length of one neighbour's time slice.
     neighbour_ms: f64,

@@ -8,7 +8,6 @@
 
 use std::collections::VecDeque;
 
-/// Simulated requests of the closed loop for one depth.
 const CLOSED_REQUESTS: usize = 400;
 /// The largest depth that is tried.
 const MAX_DEPTH: u32 = 64;
@@ -18,9 +17,7 @@ const TOLERANCE: f64 = 0.1;
 /// The copies of a request of the victim.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Copies {
-    /// Number of copies.
     pub count: u32,
-    /// Duration of one copy.
     pub copy_s: f64,
     /// Shortest time between the starts of two copies.
     pub pace_s: f64,
@@ -39,10 +36,8 @@ impl Copies {
     }
 }
 
-/// The copies of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Neighbour {
-    /// Duration of one copy.
     pub copy_s: f64,
     /// Number of outstanding copies.
     pub depth: u32,

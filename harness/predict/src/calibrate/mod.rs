@@ -24,12 +24,10 @@ pub use compare::{Comparison, Miss};
 /// open-gpu-kernel-modules 595). An assumption if the time slice of the device was not measured.
 pub const DEFAULT_SLICE_MS: f64 = 1.024;
 
-/// Choices of the user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choices {
     /// Victim that gives the figures; the first victim of the record by default.
     pub victim: Option<String>,
-    /// Time slice of the device.
     pub slice_ms: f64,
     /// Seed of the simulated open loop.
     pub seed: u64,
@@ -46,9 +44,7 @@ impl Default for Choices {
 pub struct Calibrated {
     /// Device of the record, real or virtual.
     pub device: String,
-    /// The victim that gave the figures.
     pub victim: String,
-    /// The model's parameters.
     pub parameters: Parameters,
     /// Prediction beside measurement, one row per mechanism and aggressor.
     pub comparisons: Vec<Comparison>,
@@ -116,7 +112,6 @@ impl Calibrated {
 
 // Figures of the cells of a record: one value per block, by mechanism and aggressor.
 
-/// A figure of a cell.
 type Figure = fn(&CellFigures) -> Option<f64>;
 
 const CLOSED_SERVICE_P50_NS: Figure = |of| of.closed_service_p50_ns;
@@ -239,12 +234,9 @@ fn median(values: &[f64]) -> Option<f64> {
 
 // Parameters of the model from a record, each with its source.
 
-/// A parameter with its source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Basis {
-    /// The value.
     pub value: f64,
-    /// Figures that it was computed from.
     pub from: String,
 }
 

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::PredictError;
 
-/// MIG on one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -20,22 +19,16 @@ pub struct Table {
     /// Memory of the GPU as its name states it. Sources state usable memory in GiB, and the names
     /// of several GPUs count GiB too, so instances together can have more than this.
     pub memory_gb: f64,
-    /// SMs of the whole GPU.
     pub sm: Option<u32>,
-    /// Memory slots of the GPU.
     pub memory_slots: u32,
-    /// Compute slices.
     pub slices: u32,
-    /// Source of the figures.
     pub source: String,
     /// Source of the placements, if it is another one.
     pub placement_source: Option<String>,
-    /// The profiles.
     #[serde(rename = "profile")]
     pub profiles: Vec<Profile>,
 }
 
-/// One instance profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -43,15 +36,10 @@ pub struct Profile {
     pub id: Option<u32>,
     /// Name, for example `1g.10gb`.
     pub name: String,
-    /// Limit of instances on one GPU.
     pub max: u32,
-    /// Its SMs.
     pub sm: Option<u32>,
-    /// Its usable memory.
     pub memory_gib: Option<f64>,
-    /// Its compute slices.
     pub slices: u32,
-    /// Its memory slots.
     pub memory_slots: u32,
     /// Possible first memory slots.
     pub starts: Vec<u32>,
@@ -79,7 +67,6 @@ impl Profile {
 }
 
 impl Table {
-    /// The profile with this name.
     pub fn profile(&self, name: &str) -> Result<&Profile, PredictError> {
         let found = self.profiles.iter().find(|profile| profile.name.eq_ignore_ascii_case(name));
         found.ok_or_else(|| PredictError::Unknown {
@@ -144,12 +131,9 @@ pub fn table(name: &str) -> Result<&'static Table, PredictError> {
 
 // Placement of MIG instances: memory slots must not overlap, compute slices must suffice.
 
-/// One placed instance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placed<'a> {
-    /// Its profile.
     pub profile: &'a Profile,
-    /// First memory slot.
     pub start: u32,
 }
 

@@ -11,9 +11,7 @@ use crate::error::{NOT_NEGATIVE, POSITIVE, PredictError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Binding {
-    /// Memory.
     Memory,
-    /// Compute.
     Compute,
     /// Both, at the same number of tenants.
     Both,
@@ -33,13 +31,10 @@ impl Binding {
 /// Number of equal tenants on one GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bound {
-    /// Limit by memory.
     pub by_memory: u64,
-    /// Limit by compute.
     pub by_compute: u64,
     /// The smaller of the two.
     pub tenants: u64,
-    /// The limiting resource.
     pub binding: Binding,
     /// Largest utilisation by this number of tenants: min(1, n u1).
     pub utilisation: f64,
@@ -65,9 +60,7 @@ fn whole(quotient: f64) -> u64 {
 /// GPUs needed by tenants of several kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Fill {
-    /// Memory of all tenants, in GPUs.
     pub memory: f64,
-    /// Compute of all tenants, in GPUs.
     pub compute: f64,
     /// The resource with the larger demand.
     pub binding: Binding,
@@ -80,9 +73,7 @@ pub struct Fill {
 /// One tenant's demands as shares of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shares {
-    /// Of its memory.
     pub memory: f64,
-    /// Of its compute.
     pub compute: f64,
 }
 
@@ -124,24 +115,18 @@ const HOURS_PER_YEAR: f64 = 8760.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Price {
-    /// Rented.
     Rent {
-        /// Per GPU-hour.
         per_hour: f64,
     },
-    /// Purchased.
     Own {
-        /// Purchase price.
         purchase: f64,
         /// Running costs per year.
         per_year: f64,
-        /// Depreciation period of the purchase.
         years: f64,
     },
 }
 
 impl Price {
-    /// Checks the figures.
     pub fn check(&self) -> Result<(), PredictError> {
         match self {
             Self::Rent { per_hour } => NOT_NEGATIVE.check("price.per_hour", *per_hour),
@@ -153,7 +138,6 @@ impl Price {
         }
     }
 
-    /// Per GPU-hour.
     pub fn per_hour(&self) -> f64 {
         match self {
             Self::Rent { per_hour } => *per_hour,
@@ -167,15 +151,11 @@ impl Price {
 /// Cost of a fleet, in the currency of the price.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cost {
-    /// One GPU for an hour.
     pub per_gpu_hour: f64,
     /// Share of idle time.
     pub idle_share: f64,
-    /// Cost of idle time per GPU-hour.
     pub idle_per_gpu_hour: f64,
-    /// The fleet for a year.
     pub fleet_per_year: f64,
-    /// Cost of idle time per year.
     pub idle_per_year: f64,
 }
 
@@ -187,7 +167,6 @@ pub fn fleet(full_gpus: f64, target: f64) -> u64 {
     (gpus - 1e-9 * gpus.max(1.0)).ceil().max(0.0) as u64
 }
 
-/// The cost of a fleet with this utilisation.
 pub fn cost(price: &Price, gpus: u64, utilisation: f64) -> Cost {
     let per_gpu_hour = price.per_hour();
     let idle_share = (1.0 - utilisation).max(0.0);
@@ -206,9 +185,7 @@ pub fn cost(price: &Price, gpus: u64, utilisation: f64) -> Cost {
 /// Measured GPU time of one tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Used {
-    /// The tenant.
     pub tenant: String,
-    /// Its GPU time.
     pub gpu_time_s: f64,
 }
 
@@ -241,12 +218,9 @@ impl Bill {
     }
 }
 
-/// One line of the bill.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Charge {
-    /// The tenant.
     pub tenant: String,
-    /// Its measured GPU time.
     pub gpu_time_s: f64,
     /// Its share of the GPU time of all tenants.
     pub share: f64,

@@ -19,32 +19,23 @@ pub struct Demand {
     pub gpu: Option<String>,
     /// Memory of one GPU, in place of that of `gpu`.
     pub memory_gb: Option<f64>,
-    /// Planned utilisation of the compute.
     pub target: f64,
-    /// Limit of clients of one MPS server.
     pub mps_clients: u32,
-    /// Price of a GPU.
     pub price: Option<Price>,
-    /// The tenants.
     pub tenant: Vec<Kind>,
 }
 
-/// Tenants of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
-    /// Name.
     pub name: String,
-    /// Number of tenants.
     #[serde(default = "one")]
     pub count: u64,
     /// Memory of one tenant; alternatively `parameters_billion`, `bytes_per_parameter`, `cache_gb`.
     pub memory_gb: Option<f64>,
-    /// Parameters of its model, in billions.
     pub parameters_billion: Option<f64>,
     /// Bytes of one parameter: 1 for INT8, 2 for FP16.
     pub bytes_per_parameter: Option<f64>,
-    /// Memory besides the weights.
     pub cache_gb: Option<f64>,
     /// Share of the GPU's compute that one tenant needs.
     pub compute: f64,
@@ -109,7 +100,6 @@ impl Demand {
         self.gpu.as_deref().map(mig::table).transpose()
     }
 
-    /// Memory of one GPU.
     pub fn gpu_memory_gb(&self) -> Result<f64, PredictError> {
         let of_table = self.mig_table()?.map(|table| table.usable_gb());
         let found = self.memory_gb.or(of_table).ok_or_else(|| PredictError::Missing {
@@ -135,7 +125,6 @@ impl Kind {
         }
     }
 
-    /// Memory of one tenant.
     pub fn memory_gb(&self) -> Result<f64, PredictError> {
         let weights_gb = self.parameters_billion.zip(self.bytes_per_parameter);
         let weights_gb = weights_gb.map(|(billions, bytes)| billions * bytes);
@@ -205,15 +194,11 @@ pub struct Report {
     pub kind: &'static str,
     /// The input.
     pub demand: Demand,
-    /// Memory of one GPU.
     pub gpu_memory_gb: f64,
     /// Tenants per GPU for each kind, if all tenants of the GPU are of that kind.
     pub kinds: Vec<KindReport>,
-    /// All tenants on shared GPUs.
     pub fill: Fill,
-    /// GPUs at the target utilisation.
     pub fleet_gpus: u64,
-    /// Mean utilisation of that fleet.
     pub fleet_utilisation: f64,
     /// Its cost; `None` without a price.
     pub cost: Option<Cost>,
@@ -224,13 +209,9 @@ pub struct Report {
 /// One kind of tenant on one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KindReport {
-    /// Its name.
     pub name: String,
-    /// Tenants of this kind.
     pub count: u64,
-    /// Memory of one tenant.
     pub memory_gb: f64,
-    /// The bound.
     pub bound: Bound,
     /// Tenants under MPS: the bound, limited by the clients of a server.
     pub by_mps: u64,
@@ -238,11 +219,9 @@ pub struct KindReport {
     pub by_time_slicing: u64,
     /// Tenants under MIG, one per instance; `None` without a MIG table.
     pub by_mig: Option<u64>,
-    /// The layout with this number of tenants.
     pub mig_layout: Option<String>,
 }
 
-/// Packs a demand.
 pub fn report(demand: &Demand) -> Result<Report, PredictError> {
     demand.check()?;
     let gpu_memory_gb = demand.gpu_memory_gb()?;

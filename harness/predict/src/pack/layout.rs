@@ -8,31 +8,23 @@ use serde::Serialize;
 /// A tenant that needs an instance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tenant {
-    /// Its kind.
     pub name: String,
-    /// Memory that it needs.
     pub memory_gb: f64,
-    /// Its shares of the whole GPU.
     pub shares: Shares,
 }
 
 /// One instance of a layout with its tenant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Instance {
-    /// Its profile.
     pub profile: String,
-    /// First memory slot.
     pub start: u32,
-    /// Its tenant.
     pub tenant: Option<String>,
 }
 
-/// One layout.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Layout {
     /// Profiles with their counts, such as `7x1g.10gb`.
     pub name: String,
-    /// Number of tenants.
     pub held: u64,
     /// Memory of the instances that their tenants do not need.
     pub spare_memory_gb: f64,
@@ -42,7 +34,6 @@ pub struct Layout {
     pub outside_sm: Option<u32>,
     /// Memory outside all instances.
     pub outside_memory_gb: f64,
-    /// The instances.
     pub instances: Vec<Instance>,
 }
 
@@ -72,7 +63,6 @@ fn fits(table: &Table, profile: &Profile, tenant: &Tenant) -> bool {
     tenant.memory_gb <= profile.memory_gb() && tenant.shares.compute <= speed + 1e-9
 }
 
-/// A maximum matching of instances and tenants by augmenting paths: the tenant of each instance.
 fn matching(table: &Table, mix: &[&Profile], tenants: &[Tenant]) -> Vec<Option<usize>> {
     let mut instance_of = vec![None; tenants.len()];
     for instance in 0..mix.len() {

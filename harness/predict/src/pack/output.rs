@@ -11,7 +11,6 @@ use gpubench_record::counted;
 /// Layouts in the document; JSON has all.
 const SHOWN: usize = 12;
 
-/// The report for people.
 pub fn page(report: &Report) -> Page {
     let memory_gb = rounded_gb(report.gpu_memory_gb);
     let mut page =
@@ -148,7 +147,6 @@ fn with_counts(mut names: Vec<&str>) -> String {
     parts.join(", ")
 }
 
-/// A bill for people.
 pub fn bill(charges: &[Charge]) -> Page {
     let rows = charges.iter().map(|charge| {
         [

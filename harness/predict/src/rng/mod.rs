@@ -54,7 +54,6 @@ pub trait Stream {
 pub struct FastRng(Xoshiro256PlusPlus);
 
 impl FastRng {
-    /// The generator of a seed.
     pub fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
@@ -127,7 +126,6 @@ pub struct SeedSequence {
     pool: [u32; POOL_WORDS],
 }
 
-/// A hash with a constant that changes with each hashed word.
 struct Hash {
     constant: u32,
     multiplier: u32,

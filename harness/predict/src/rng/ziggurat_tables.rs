@@ -57,7 +57,6 @@ const fn bound(narrower: u128, wider: u128) -> u64 {
     2 * (over(narrower, wider) >> 68) as u64
 }
 
-/// The nearest float.
 const fn rounded(value: u128) -> f64 {
     value as f64 / ONE as f64
 }

@@ -11,7 +11,6 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Number of requests.
     pub fn len(&self) -> usize {
         self.times_s.len()
     }
@@ -27,7 +26,6 @@ impl Arrivals {
     }
 }
 
-/// All arrivals of a scenario under a seed.
 pub fn arrivals(scenario: &Scenario, seed: u64) -> Arrivals {
     arrivals_and_buffer(scenario, seed).0
 }

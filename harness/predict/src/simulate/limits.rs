@@ -15,14 +15,12 @@ const STEPS_MAX: f64 = 2e7;
 const ALL_STEPS_MAX: f64 = 1e10;
 /// Runs of a call: their figures are kept until the end.
 const RUNS_MAX: u64 = 1_000_000;
-/// Replications of a scenario.
 pub const REPLICATIONS_MAX: u32 = 100_000;
 /// Worker threads of a call.
 pub const THREADS_MAX: usize = 1024;
 /// No draw of an exponential distribution is longer than this many means.
 const MEANS_MAX: f64 = 50.0;
 
-/// Checks that one run of a scenario ends.
 fn check_steps(scenario: &Scenario) -> Result<(), PredictError> {
     let Some(options) = &scenario.event else {
         return Ok(());
@@ -39,7 +37,6 @@ fn check_steps(scenario: &Scenario) -> Result<(), PredictError> {
     Ok(())
 }
 
-/// Checks the runs of a call: each scenario once for each replication.
 pub(super) fn check_runs(scenarios: &[Scenario], replications: u32) -> Result<(), PredictError> {
     if !(1..=REPLICATIONS_MAX).contains(&replications) {
         let accepted = format!("a whole number from 1 to {REPLICATIONS_MAX}");

@@ -19,16 +19,13 @@ use super::summary::{Mode, ModeSummary, Prediction, predict_seed};
 use crate::error::PredictError;
 use crate::parallel;
 
-/// One served request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Service {
-    /// Its tenant.
     pub tenant: usize,
     /// From arrival to end.
     pub latency_s: f64,
     /// Time in service, the change of tenant included.
     pub busy_s: f64,
-    /// Time of its end.
     pub end_s: f64,
 }
 
@@ -124,38 +121,30 @@ pub fn one(scenario: &Scenario, replication: u64) -> Prediction {
 /// A mean over replications with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// The mean.
     pub value: f64,
-    /// Lower bound.
     pub lo: f64,
-    /// Upper bound.
     pub hi: f64,
-    /// Number of replications.
     pub n: u32,
 }
 
 /// Figures of one mode over all replications.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplicatedMode {
-    /// The mode.
     pub mode: Mode,
     /// Median latency; `None` if a replication was overloaded or there was only one.
     pub p50_ms: Option<Interval>,
     /// 99th percentile, as for the median.
     pub p99_ms: Option<Interval>,
-    /// Mean latency, as for the median.
     pub mean_ms: Option<Interval>,
     /// Share of served requests, as for the median.
     pub served_percent: Option<Interval>,
     /// Mean load of the busiest queue.
     pub load: f64,
-    /// Replications with overload.
     pub overloaded: u32,
     /// Mean growth of the queues in these replications, in requests per second.
     pub growth_per_s: Option<f64>,
 }
 
-/// Coverage of intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Intervals {
     /// Coverage of each interval; in a sweep, of all intervals together.

@@ -16,15 +16,12 @@ use crate::parallel::percentiles;
 /// Input of `simulate`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// Tenants, load and device.
     pub scenario: Scenario,
     /// Replications; one gives no interval.
     pub replications: u32,
-    /// Coverage of the intervals.
     pub coverage: f64,
     /// Device loads to sweep; empty for no sweep.
     pub loads: Vec<f64>,
-    /// Threads for replications and sweeps.
     pub threads: NonZeroUsize,
 }
 
@@ -35,19 +32,15 @@ pub struct Report {
     pub kind: &'static str,
     /// `reference` or `event`.
     pub model: &'static str,
-    /// The simulated scenario.
     pub scenario: Scenario,
     /// Requests that arrived in the first replication.
     pub offered: u64,
-    /// The modes in the first replication.
     pub modes: Vec<ModeSummary>,
-    /// Figures over all replications.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicated: Option<Replicated>,
     /// The cost of the hostile tenant to the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostile: Option<Vec<HostileMode>>,
-    /// Latency against load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
 }
@@ -55,15 +48,11 @@ pub struct Report {
 /// Figures over all replications.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Replicated {
-    /// Number of replications.
     pub replications: u32,
-    /// Coverage of the intervals.
     pub intervals: Intervals,
-    /// The modes.
     pub modes: Vec<ReplicatedMode>,
 }
 
-/// Simulates a request.
 pub fn report(request: &Request) -> Result<Report, PredictError> {
     let scenario = &request.scenario;
     scenario.check()?;
@@ -109,13 +98,11 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
 /// Latency of the other tenants in one mode.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostileMode {
-    /// The mode.
     pub mode: Mode,
     /// 99th percentile while the hostile tenant behaves like the others.
     pub p99_without_ms: Option<f64>,
     /// 99th percentile beside the hostile tenant.
     pub p99_with_ms: Option<f64>,
-    /// The difference.
     pub added_ms: Option<f64>,
     /// The difference above that of MIG: the cost of the missing isolation.
     pub gap_to_mig_ms: Option<f64>,

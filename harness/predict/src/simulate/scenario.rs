@@ -31,19 +31,14 @@ pub struct Scenario {
     pub slices: Option<u32>,
     /// Measured speed of one MIG instance relative to the whole device, in place of 1 / `slices`.
     pub slice_speed: Option<f64>,
-    /// Seed of the generator.
     pub seed: u64,
-    /// The random generator.
     pub rng: RngKind,
-    /// Tenants with their own values.
     pub tenant: Vec<TenantOverride>,
-    /// A tenant that exceeds its share.
     pub hostile: Option<Hostile>,
     /// Options of the discrete-event model; `Some` selects this model.
     pub event: Option<EventOptions>,
 }
 
-/// Own values of one tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenantOverride {
@@ -61,9 +56,7 @@ pub struct TenantOverride {
 pub struct Hostile {
     /// Index of the tenant, from 0.
     pub tenant: u32,
-    /// Factor on its service time.
     pub service_factor: f64,
-    /// Factor on its request rate.
     pub rate_factor: f64,
     /// MPS: contention factor of the other tenants while it is busy.
     pub contention: f64,
@@ -95,7 +88,6 @@ impl Default for Scenario {
     }
 }
 
-/// The load of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TenantLoad {
     /// Service time on the whole device.
@@ -174,7 +166,6 @@ impl Scenario {
         Err(PredictError::value("the load", format!("{requests:.0} requests"), &accepted))
     }
 
-    /// The load of each tenant, with own values and the hostile tenant applied.
     pub fn loads(&self) -> Vec<TenantLoad> {
         (0..self.tenants).map(|index| self.load_of(index)).collect()
     }
@@ -200,7 +191,6 @@ impl Scenario {
         self.loads().iter().map(|load| load.service_s * load.rate_per_s()).sum()
     }
 
-    /// The scenario with all rates scaled to this device load.
     pub fn at_device_load(&self, load: f64) -> Self {
         let factor = load / self.device_load();
         let mut scaled = self.clone();
@@ -211,7 +201,6 @@ impl Scenario {
         scaled
     }
 
-    /// A tenant's service time on its MIG slice.
     pub fn slice_service_s(&self, service_s: f64) -> f64 {
         match self.slice_speed {
             Some(speed) => service_s / speed,
@@ -322,7 +311,6 @@ pub const NO_OR_MILLISECONDS: Range =
     Range::new("a number of at least 0 and at most 3600000, an hour", |ms| {
         (0.0..=3.6e6).contains(&ms)
     });
-/// Simulated time.
 pub const DURATION: Range =
     Range::new("a number above 0 and at most 31536000, a year", |s| s > 0.0 && s <= 31_536_000.0);
 /// Requests per second.
@@ -331,7 +319,6 @@ pub const RATE: Range =
 /// Factors on a time or a rate.
 pub const FACTOR: Range =
     Range::new("a number above 0 and at most 1000000", |factor| factor > 0.0 && factor <= 1e6);
-/// Factors of contention.
 pub const CONTENTION: Range = Range::new("a number of at least 0 and at most 1000000", |factor| {
     (0.0..=1e6).contains(&factor)
 });

@@ -27,7 +27,6 @@ impl Mode {
     /// The modes of the reference model, in the order of its table.
     pub const REFERENCE: [Self; 3] = [Self::Mig, Self::Mps, Self::TimeSlice];
 
-    /// The printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mig => "MIG",
@@ -79,7 +78,6 @@ impl Queue {
     }
 }
 
-/// The load of the busiest queue, and the state of all queues.
 fn judge(queues: &[Queue]) -> (f64, State) {
     let load = queues.iter().map(|queue| queue.load()).fold(0.0, f64::max);
     if load < 1.0 {
@@ -90,10 +88,8 @@ fn judge(queues: &[Queue]) -> (f64, State) {
     (load, State::Overloaded { growth_per_s, delay_growth_ms_per_s: (load - 1.0) * 1000.0 })
 }
 
-/// One mode of one scenario.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModeSummary {
-    /// The mode.
     pub mode: Mode,
     /// Requests that ended within the duration.
     pub served: u64,
@@ -139,7 +135,6 @@ impl ModeSummary {
 /// Figures of a scenario in each mode. A prediction, not a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Requests that arrived.
     pub offered: u64,
     /// The modes, in the order of the published table.
     pub modes: Vec<ModeSummary>,

@@ -16,47 +16,37 @@ pub fn default_loads() -> Vec<f64> {
     (1..=24).map(|step| f64::from(step) * 0.05).collect()
 }
 
-/// One load of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
     /// Work that arrives per second, in seconds of the whole device.
     pub device_load: f64,
     /// Requests of all tenants per second.
     pub offered_per_s: f64,
-    /// The figures of each mode.
     pub modes: Vec<ReplicatedMode>,
 }
 
 /// The load above which the latency of a mode grows faster than its throughput.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Knee {
-    /// The mode.
     pub mode: Mode,
-    /// The device load of the point.
     pub device_load: f64,
     /// 99th percentile at this load.
     pub p99_ms: f64,
 }
 
-/// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sweep {
-    /// How its intervals are formed.
     pub intervals: Intervals,
     /// The loads, in rising order.
     pub points: Vec<Point>,
-    /// The knees of the modes that have one.
     pub knees: Vec<Knee>,
 }
 
-/// The parameters of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepPlan {
-    /// Device loads.
     pub loads: Vec<f64>,
     /// Replications at each load; at least 2, because one has no interval.
     pub replications: u32,
-    /// Simultaneous coverage of all intervals.
     pub coverage: f64,
 }
 

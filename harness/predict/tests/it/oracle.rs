@@ -21,7 +21,6 @@ const UNIFORM: usize = 500;
 // About 1.1 % of these draws need more than one word; about six a seed are in the tail.
 const EXPONENTIAL: usize = 12_000;
 
-/// Five parameter sets that cover every parameter of the model.
 fn parameter_sets() -> [Scenario; 5] {
     let base = Scenario { rng: RngKind::Numpy, duration_s: 12.0, ..Scenario::default() };
     let change = |index, service_ms, rate_per_s| TenantOverride { index, service_ms, rate_per_s };

@@ -46,7 +46,6 @@ fn lindley_waits(gaps_s: &[f64], works_s: &[f64]) -> Vec<f64> {
     gaps_s.iter().zip(works_s).map(step).collect()
 }
 
-/// Waits of a single tenant in the simulated queue.
 fn simulated_waits(one: &Scenario, requests: &[event::Request]) -> Vec<f64> {
     let ends_s = event::ends(one, &EventOptions::default(), Mode::Mig, requests);
     assert_eq!(ends_s.len(), requests.len());
@@ -58,7 +57,6 @@ fn simulated_waits(one: &Scenario, requests: &[event::Request]) -> Vec<f64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The recursion gives the waits of the simulated queue.
     #[test]
     fn recursion_equals_the_queue(scenario in scenario(), replication in 0_u64..1000) {
         let one = Scenario { tenants: 1, slices: Some(1), ..scenario };

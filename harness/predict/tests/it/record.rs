@@ -11,7 +11,6 @@ use gpubench_record::{Json, RunRecord};
 use gpubench_show::{Look, Page};
 use serde_json::{Value, json};
 
-/// A record with the given cells, matrix and mechanisms.
 fn record(cells: &Value, matrix: &Value, mechanisms: &Value) -> RunRecord {
     let value = json!({
         "format_version": gpubench_record::FORMAT_VERSION, "scoring": "scoring-v1",

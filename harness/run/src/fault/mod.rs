@@ -210,7 +210,6 @@ async fn not_in_force(tenants: &TenantSet) -> Result<Option<String>, RunError> {
     Ok(broken.map(|broken| format!("not in force: {}: {}", broken.check, broken.evidence)))
 }
 
-/// The slot of the injector.
 fn last(trial: &FaultTrial) -> usize {
     trial.tenants.len() - 1
 }

@@ -33,9 +33,7 @@ const SHORTER: f64 = 1.25;
 /// The rate of the device without a mechanism.
 #[derive(Debug, Clone)]
 pub struct FullDeviceBaseline {
-    /// The requests.
     pub spec: WorkloadSpec,
-    /// Duration of one.
     pub service_ns: u64,
     /// Block iterations in a nanosecond by each route, where escapes are tried.
     pub route_rates: Vec<NativeRate>,
@@ -85,7 +83,6 @@ pub fn windows_ns(tenants: &TenantSet) -> Vec<u64> {
     windows
 }
 
-/// Length of the shortest window.
 pub fn shortest_window_ns(tenants: &TenantSet) -> u64 {
     windows_ns(tenants).first().copied().unwrap_or(u64::MAX)
 }
@@ -136,7 +133,6 @@ pub fn per_window(
 //
 // A share is one of work done, not of SMs: SMs that `sm-placement` finds may be shared.
 
-/// The entry of the catalogue.
 pub(super) const SHARE: Probe = Probe {
     name: "share",
     summary: "what share of the device's arithmetic does a tenant get, over short and long \
@@ -197,7 +193,6 @@ pub fn configured_ppm(tenants: &TenantSet) -> Option<u32> {
 // A limiter that acts on measurements lets everything pass at first, and again in each new
 // process; one of the device or of its driver acts at once. So each trial is a new process.
 
-/// The entry of the catalogue.
 pub(super) const ENFORCEMENT: Probe = Probe {
     name: "enforcement",
     summary: "how long after its first launch does a tenant's compute cap act for good?",

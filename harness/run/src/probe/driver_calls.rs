@@ -9,7 +9,6 @@ use super::{Probe, Run, VICTIM, step, step_both};
 use crate::RunError;
 use crate::tenant_set::TenantSet;
 
-/// The entry of the catalogue.
 pub(super) const DRIVER_CALLS: Probe = Probe {
     name: "driver-calls",
     summary: "how long do creating a context and loading a module take, alone and beside a busy \

@@ -19,7 +19,6 @@ use super::{Flag, NEIGHBOUR, Probe, Run, VICTIM, restart_victim, step};
 use crate::RunError;
 use crate::tenant_set::TenantSet;
 
-/// The entry of the catalogue.
 pub(super) const ESCAPE: Probe = Probe {
     name: "escape",
     summary: "does another call, another lookup of the driver's functions or a dropped environment \
@@ -38,14 +37,12 @@ const OUT_OF_MEMORY: i32 = 2;
 /// whatever the limit.
 const NOT_ALLOWED: [i32; 2] = [800, 801];
 
-/// The limits of a tenant.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     bytes: Option<u64>,
     share_ppm: Option<u32>,
 }
 
-/// Tries every route.
 async fn escape(
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
@@ -235,7 +232,6 @@ const WINDOWS: u64 = 6;
 #[derive(Debug, Clone)]
 pub struct NativeRate {
     pub route: SubmitRoute,
-    /// Mean over the windows.
     pub per_ns: f64,
     /// Each window over the mean, in millionths.
     pub windows_ppm: Vec<u32>,
@@ -257,7 +253,6 @@ pub async fn native(
     Ok(rates)
 }
 
-/// Rates over another rate, in millionths.
 pub fn ppm_of(rates: &[f64], whole: f64) -> Vec<u32> {
     let ppm = |rate: &f64| (rate / whole * 1e6).round() as u32;
     rates.iter().map(ppm).collect()

@@ -97,7 +97,6 @@ fn is_limited_view(tenants: &TenantSet, total_bytes: u64) -> bool {
     (total_bytes as f64) < device_bytes(tenants) as f64 * LIMITED_VIEW
 }
 
-/// All memory of the device.
 pub fn device_bytes(tenants: &TenantSet) -> u64 {
     tenants.handles().setup.host.facts.memory_mib << 20
 }
@@ -121,7 +120,6 @@ pub async fn release(tenants: &mut TenantSet, slot: usize) -> Result<(), RunErro
 // `cap`: a tenant without neighbours allocates all the memory that it can, by one call after the
 // other.
 
-/// The entry of the catalogue.
 pub(super) const CAP: Probe = Probe {
     name: "cap",
     summary: "how much memory past the limit does each allocating call give?",
@@ -160,7 +158,6 @@ async fn cap(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
     })
 }
 
-/// One round of a call.
 async fn once(tenants: &mut TenantSet, kind: AllocKind) -> Result<CapCall, RunError> {
     match allocate_by(tenants, kind, 1).await {
         // A call that the driver lacks allocates nothing.
@@ -177,7 +174,6 @@ async fn once(tenants: &mut TenantSet, kind: AllocKind) -> Result<CapCall, RunEr
 // `capacity`: neighbours allocate all the memory that they can, and the victim then allocates its
 // share. Before each further trial the neighbours allocate what the victim released.
 
-/// The entry of the catalogue.
 pub(super) const CAPACITY: Probe = Probe {
     name: "capacity",
     summary: "is a reservation of memory honoured while neighbours allocate all they can?",
@@ -222,7 +218,6 @@ async fn capacity(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
 
 // `residue`: the neighbour marks pages and releases them; the victim scans memory for the marks.
 
-/// The entry of the catalogue.
 pub(super) const RESIDUE: Probe = Probe {
     name: "residue",
     summary: "how many marked pages of the last owner does the next one find?",
@@ -237,7 +232,6 @@ pub(super) const RESIDUE: Probe = Probe {
 
 /// The GPU's large page, in which drivers allocate memory.
 const PAGE_BYTES: u32 = 2 << 20;
-/// Number of pages on a virtual GPU.
 const PAGES_VIRTUAL: u64 = 64;
 /// Releases: of both kinds together 17 without a mark show L2, and 72 show L3. A context takes
 /// longer to close and to open than pages to free.
@@ -330,7 +324,6 @@ pub async fn mark(
 // `visibility`: the victim reads at the addresses of a neighbour's memory, and observes the free
 // memory and the processes on the device.
 
-/// The entry of the catalogue.
 pub(super) const VISIBILITY: Probe = Probe {
     name: "visibility",
     summary: "can a tenant read a neighbour's memory at its addresses, or observe its size?",
@@ -343,7 +336,6 @@ pub(super) const VISIBILITY: Probe = Probe {
 /// Times that the neighbour allocates memory anew for reads; 17 of which none lets a read through
 /// show L2, and 72 show L3.
 const MAPPINGS: u32 = 72;
-/// Addresses that are read in each of them.
 const ADDRESSES: u64 = 4;
 /// Times that the neighbour allocates memory, and how much each time.
 const ALLOCATIONS: u32 = 14;
@@ -392,7 +384,6 @@ async fn visibility(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
 
 // `out-of-memory`: a tenant runs out of memory beside a neighbour that keeps launching.
 
-/// The entry of the catalogue.
 pub(super) const OUT_OF_MEMORY: Probe = Probe {
     name: "out-of-memory",
     summary: "when a tenant runs out of memory, which refusal does it get, does its context still \

@@ -35,9 +35,7 @@ const NEIGHBOUR: usize = 1;
 /// A check of the tenants of a mechanism that does not produce a throughput.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe {
-    /// Name in records.
     pub name: &'static str,
-    /// The question that it answers, in one line.
     pub summary: &'static str,
     /// The sub-axis of the rows that it makes or explains, as `axis/sub-axis`.
     pub sub_axis: &'static str,
@@ -59,13 +57,11 @@ pub enum Flag {
     Escape,
 }
 
-/// A finding, once the steps of a run are done.
 type Finding<'a> = Pin<Box<dyn Future<Output = Result<ProbeFound, RunError>> + 'a>>;
 
 /// How a probe runs.
 #[derive(Debug, Clone, Copy)]
 enum Run {
-    /// With the tenants of the mechanism.
     Tenants(for<'a> fn(&'a mut TenantSet) -> Finding<'a>),
     /// The same, compared with the device without a mechanism.
     AgainstBaseline(for<'a> fn(&'a mut TenantSet, &'a FullDeviceBaseline) -> Finding<'a>),
@@ -196,7 +192,6 @@ pub async fn campaign(
     Ok(())
 }
 
-/// Whether a run of a probe is left under a mechanism that it applies to.
 fn is_left(probe: &Probe, handles: &RunHandles) -> bool {
     let setup = &handles.setup;
     setup.plan.mechanisms.iter().any(|planned| {
@@ -225,7 +220,6 @@ async fn one(
     }
 }
 
-/// Measures the full-device baseline under the reference.
 async fn full_device_baseline(
     handles: &RunHandles,
     session: &mut HostSession,
@@ -266,7 +260,6 @@ fn write(
 /// Longest wait for one step.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Has the tenant in a slot do a step.
 pub async fn step<S: Step>(
     tenants: &mut TenantSet,
     slot: usize,
@@ -358,17 +351,13 @@ pub async fn restart_victim(tenants: &mut TenantSet) -> Result<(), RunError> {
 
 // Probes that are left out on purpose, with the reason.
 
-/// A probe that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftOut {
     pub name: &'static str,
-    /// Its question.
     pub summary: &'static str,
-    /// Why it is left out.
     pub reason: &'static str,
 }
 
-/// Every one.
 pub const LEFT_OUT: &[LeftOut] = &[LeftOut {
     name: "static-program",
     summary: "does a statically linked program get past the limits of a preloaded library?",
@@ -390,14 +379,12 @@ pub const CAPACITY_NS: u64 = 6_000_000_000;
 const CAP_NS: u64 = 3_000_000_000;
 const RESIDUE_NS: u64 = 1_500_000_000;
 
-/// The device time that is left.
 pub struct DeviceTime {
     handles: RunHandles,
     end_ns: u64,
 }
 
 impl DeviceTime {
-    /// Begins now.
     pub async fn begin(tenants: &TenantSet, length_ns: u64) -> Result<Self, RunError> {
         let handles = tenants.handles().clone();
         Ok(Self { end_ns: handles.now_ns().await?.saturating_add(length_ns), handles })

@@ -16,7 +16,6 @@ use crate::tenant_set::TenantSet;
 // The host stamps the call and the device stamps the first instruction. Series of the victim
 // alone, before and afterwards, relate the two clocks.
 
-/// The entry of the catalogue.
 pub(super) const LAUNCH_LATENCY: Probe = Probe {
     name: "launch-latency",
     summary: "how long after the call does a kernel begin, alone and beside a busy neighbour?",
@@ -58,7 +57,6 @@ const fn launches(seed: u64) -> TimeLaunches {
 // `sm-placement`: the SMs on which the blocks of two tenants run when both launch at the same
 // time.
 
-/// The entry of the catalogue.
 pub(super) const SM_PLACEMENT: Probe = Probe {
     name: "sm-placement",
     summary: "on how many SMs do the blocks of each tenant run, and on how many those of both?",
@@ -92,7 +90,6 @@ async fn sm_placement(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
 // `time-slice-trace`: the time slices of two tenants. Their kernels read the device's clock at the
 // same time.
 
-/// The entry of the catalogue.
 pub(super) const TIME_SLICE_TRACE: Probe = Probe {
     name: "time-slice-trace",
     summary: "how long are time slices and the pauses between them, and how much overlaps?",
@@ -115,7 +112,6 @@ const WHOLE_MIN: usize = 2;
 /// microsecond, and less than every published pause between two time slices.
 const THRESHOLD_NS: u64 = 10_000;
 
-/// Takes the traces.
 async fn time_slice_trace(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
     tenants.arrange(Condition::C).await?;
     let mut watch_ns =

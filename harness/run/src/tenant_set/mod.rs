@@ -39,7 +39,6 @@ pub struct TenantSet {
     observations: Vec<TenantObservation>,
     /// Attempts to get a context beside the victim's, and the answers.
     access_attempts: Vec<(String, Option<i32>)>,
-    /// When the last of them was answered.
     attempted_at_ns: Option<u64>,
     /// A process that is no tenant, where the mechanism refuses outsiders.
     outsider: Option<Tenant>,
@@ -50,9 +49,7 @@ pub struct TenantSet {
 pub struct TenantConfig {
     /// The mechanism; `None` for tenants without one.
     pub mechanism: Option<&'static dyn Mechanism>,
-    /// What was set up for it.
     pub set_up: InForce,
-    /// Variables of the tenant in each slot.
     pub environments: Vec<TenantEnv>,
     /// What each reports once its context is open.
     pub checks: OpeningChecks,
@@ -167,7 +164,6 @@ impl TenantSet {
         Ok(())
     }
 
-    /// Opens exactly one slot's context.
     pub async fn open_only(&mut self, slot: usize) -> Result<(), RunError> {
         for other in 0..self.slots.len() {
             if other != slot {
@@ -177,7 +173,6 @@ impl TenantSet {
         self.set_open(slot, true).await
     }
 
-    /// Closes every context.
     pub async fn close(&mut self) -> Result<(), RunError> {
         for slot in 0..self.slots.len() {
             self.set_open(slot, false).await?;
@@ -185,7 +180,6 @@ impl TenantSet {
         Ok(())
     }
 
-    /// Opens or closes a slot's context.
     async fn set_open(&mut self, slot: usize, open: bool) -> Result<(), RunError> {
         let Some(tenant) = &self.slots[slot] else {
             return Ok(());
@@ -327,7 +321,6 @@ impl TenantSet {
         Ok(())
     }
 
-    /// The error for an answer of the wrong kind.
     pub fn unexpected(&self, slot: usize, answer: &FromTenant) -> RunError {
         match &self.slots[slot] {
             Some(tenant) => tenant.unexpected(answer).into(),
@@ -340,7 +333,6 @@ impl TenantSet {
         slots.iter().filter_map(|&slot| Some((slot, self.slots[slot].take()?))).collect()
     }
 
-    /// Puts a tenant back into its slot.
     pub fn put_back(&mut self, slot: usize, tenant: Tenant) {
         self.slots[slot] = Some(tenant);
     }

@@ -80,7 +80,6 @@ impl TenantSet {
         Ok(())
     }
 
-    /// Writes that a tenant was started, and puts it into its slot.
     fn fill(&mut self, slot: usize, tenant: Tenant) -> Result<(), RunError> {
         self.observations[slot] =
             TenantObservation { slot, pid: tenant.pid(), ..TenantObservation::default() };
@@ -110,7 +109,6 @@ impl TenantSet {
         self.fill(slot, tenant)
     }
 
-    /// Ends every tenant.
     pub async fn dismiss(&mut self) -> Result<(), RunError> {
         self.dismiss_outsider().await?;
         for slot in 0..self.slots.len() {
@@ -121,13 +119,11 @@ impl TenantSet {
         self.handles.reap().await
     }
 
-    /// The user's program that runs in a slot.
     pub(super) fn user_victim(&self, slot: usize) -> Option<&UserVictim> {
         self.handles.setup.plan.user_victim.as_ref().filter(|_| slot == 0)
     }
 }
 
-/// Stops a tenant and writes how it ended.
 pub async fn stop(handles: &RunHandles, tenant: &mut Tenant) -> Result<(), RunError> {
     let reason = tenant.stop().await;
     let (name, pid) = (tenant.name(), tenant.pid());
@@ -246,7 +242,6 @@ impl TenantSet {
         Ok(tenant)
     }
 
-    /// Ends the outsider.
     pub(super) async fn dismiss_outsider(&mut self) -> Result<(), RunError> {
         match self.outsider.take() {
             Some(mut tenant) => stop(&self.handles, &mut tenant).await,

@@ -17,25 +17,21 @@ use tokio::sync::watch;
 use super::Part;
 use crate::verbs::targets::Target;
 
-/// The cores of one run.
 pub type Share = Cores;
 
 /// What a run beside others has.
 pub struct Beside {
     /// The values of `--device` of the others.
     pub others: Vec<String>,
-    /// Columns for what it prints.
     pub width: usize,
     /// Whether what it prints may be coloured.
     pub color: bool,
-    /// Its cores.
     pub cores: Option<Share>,
 }
 
 /// How the run of one device ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// With this status.
     Code(ExitCode),
     /// By this signal, which is none of those that end a run in order.
     Killed(i32),
@@ -48,7 +44,6 @@ pub enum End {
 }
 
 impl End {
-    /// The error of a start.
     pub fn of_error(error: &std::io::Error) -> Self {
         Self::Unstartable(error.to_string())
     }

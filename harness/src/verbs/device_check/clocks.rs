@@ -30,7 +30,6 @@ const SETTING: u64 = 2;
 /// Samples of the SM clock under load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clocks {
-    /// The clock settings in NVML.
     settings: SmClocks,
     /// Clock in MHz and reasons of each sample under load.
     samples: Vec<(f64, u64)>,
@@ -107,7 +106,6 @@ impl Clocks {
         ("unknown", text.to_owned())
     }
 
-    /// For programs.
     pub fn as_json(&self) -> Value {
         let (min, max) = self.range();
         let (word, text) = self.verdict();
@@ -122,7 +120,6 @@ impl Clocks {
         })
     }
 
-    /// For people: one line.
     pub fn as_text(&self) -> String {
         let (min, max) = self.range();
         let range =

@@ -33,7 +33,6 @@ pub struct DeviceReport {
     pub identity: DeviceIdentity,
     /// Each workload with the result of its verification; empty without `--verify`.
     pub verified: Vec<(String, Verification)>,
-    /// Rates of the whole device.
     pub achieved: Vec<Achieved>,
     /// Clocks under full load, or why they are unknown.
     pub clocks: Result<Clocks, String>,
@@ -49,19 +48,16 @@ pub struct Achieved {
     pub per_s: Result<f64, String>,
     /// The peak by the maximal clocks and the widths in NVML, or why it is unknown.
     pub peak_per_s: Result<f64, String>,
-    /// Unit of the work.
     pub unit: &'static str,
 }
 
 /// How far the two cells of an A/A pair differ.
 pub struct Spread {
-    /// Pairs measured.
     pub pairs: u32,
     /// Standard deviation of the logarithm of their ratio.
     pub sd_log: f64,
     /// Length of the closed loop of a cell.
     pub loop_ns: u64,
-    /// The measured victim.
     pub victim: &'static str,
 }
 
@@ -170,7 +166,6 @@ fn clocks(record: &Record, nvml: &Nvml) -> Result<Clocks, String> {
     Clocks::sampled(nvml, &rows)
 }
 
-/// The spread of the A/A pairs.
 fn spread(record: &Record) -> Result<Spread, String> {
     let plan = &record.run().plan;
     let pairs: Vec<&Cell> = plan.cells.iter().filter(|cell| cell.victim == PAIR_VICTIM).collect();

@@ -18,7 +18,6 @@ use crate::error::ExpectedError;
 use crate::verbs::calibration;
 use crate::verbs::provenance::OTHER_GPUS;
 
-/// The metric of the SM clock, in MHz.
 pub(super) const SM_CLOCK: &str = "sm_clock";
 /// The metric of the temperature, in degrees Celsius.
 const TEMPERATURE: &str = "temperature";
@@ -227,7 +226,6 @@ pub fn kept_spread(
         .collect()
 }
 
-/// The value of a fact that all sessions share.
 fn common<'a>(mut sessions: impl Iterator<Item = &'a Session>, fact: &str) -> Option<&'a str> {
     let value = |session: &'a Session| session.facts.get(fact).map(String::as_str);
     let first = value(sessions.next()?)?;
@@ -241,7 +239,6 @@ fn repeatability(victim: &VictimSpread) -> Result<Repeatability, NoEstimate> {
 
 // Rows of trials: victims of faults that were unharmed, and promises of memory that were kept.
 
-/// Every row of trials that the record planned.
 pub(super) fn proportions_of(run: &RunRecord) -> BTreeMap<RowKey, Row> {
     let mut rows = faults(run);
     rows.extend(run.matrix.iter().filter_map(memory));
@@ -285,7 +282,6 @@ fn key(trial: &FaultTrial) -> RowKey {
     }
 }
 
-/// The proportion of a row of the memory axis as counts.
 fn memory(row: &MatrixRow) -> Option<(RowKey, Row)> {
     if row.axis != Axis::Memory.as_str() {
         return None;

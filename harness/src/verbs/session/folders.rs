@@ -26,7 +26,6 @@ pub struct RecordFolder {
     pub is_listed: bool,
 }
 
-/// The folders with records, each once, in the order of their names within an argument.
 pub fn record_folders(arguments: &[PathBuf]) -> Result<Vec<RecordFolder>, ExpectedError> {
     let mut found: Vec<RecordFolder> = Vec::new();
     for argument in arguments {
@@ -252,7 +251,6 @@ fn hash(bytes: &[u8]) -> String {
 /// Most threads: each holds one record in memory.
 const THREADS_MAX: usize = 8;
 
-/// What the work makes of each item, in their order.
 pub(super) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let threads = NonZero::new(THREADS_MAX).map_or(cores, |most| cores.min(most));

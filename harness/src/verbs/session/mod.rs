@@ -32,7 +32,6 @@ pub use nights::{
     Keep, Pin, Pins, Pruning, declare, declared, pin, pinned, pins, pruning, remove, unpin,
 };
 
-/// Records that were read.
 #[derive(Debug, Default)]
 pub struct Records {
     /// With the names of their folders.
@@ -53,7 +52,6 @@ pub struct Records {
 pub struct Sessions {
     /// In the order of their start.
     pub sessions: Vec<Session>,
-    /// One line for each record in a folder that was left out.
     pub left_out: Vec<String>,
 }
 

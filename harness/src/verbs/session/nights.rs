@@ -26,7 +26,6 @@ use crate::error::{ExpectedError, RECORD_BYTES_MAX, read_text};
 /// The file in a folder of nights.
 const DECLARED_FILE: &str = "declared.jsonl";
 
-/// Appends a declared change.
 pub fn declare(folder: &Path, change: &Declared) -> Result<PathBuf, ExpectedError> {
     let path = folder.join(DECLARED_FILE);
     let line = serde_json::to_string(change).map_err(ExpectedError::internal)?;
@@ -53,7 +52,6 @@ fn is_there(path: &Path) -> bool {
     !path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// The declared changes of these folders.
 pub fn declared(folders: &[PathBuf]) -> Result<Vec<Declared>, ExpectedError> {
     let mut found = Vec::new();
     for folder in folders {
@@ -91,7 +89,6 @@ fn change(line: &str) -> Result<Declared, String> {
 /// The file in a folder of nights.
 const PINS_FILE: &str = "baselines.json";
 
-/// A pinned baseline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pin {
@@ -129,7 +126,6 @@ pub fn pins(folder: &Path) -> Result<Pins, ExpectedError> {
     })
 }
 
-/// The baseline of a name.
 pub fn pinned(folder: &Path, name: &str) -> Result<Pin, ExpectedError> {
     let mut all = pins(folder)?;
     all.remove(name).ok_or_else(|| ExpectedError::UnknownName {
@@ -204,7 +200,6 @@ pub enum Keep {
     Since(String),
 }
 
-/// What pruning does.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pruning {
     /// Records that go, the oldest first, with the time at which each began.

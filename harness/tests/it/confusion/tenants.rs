@@ -29,7 +29,6 @@ const DEPTH: usize = 4;
 /// Blocks of a cell, each with one rate.
 pub const BLOCKS: u64 = 8;
 
-/// Participants of the clock.
 const VICTIM: u32 = 0;
 const AGGRESSOR: u32 = 1;
 
@@ -43,7 +42,6 @@ pub struct Cell {
     pub done_file: PathBuf,
 }
 
-/// The process of a tenant.
 pub struct Tenant {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -82,7 +80,6 @@ impl Tenant {
         Ok(device.expect(self.id)?)
     }
 
-    /// Starts a cell in it, once it is announced.
     pub fn start_cell(&mut self, cell: &Cell) -> TestResult {
         let stdin = self.child.stdin.as_mut().ok_or("no input")?;
         let Cell { from_ns, block_ns, until_ns, done_file } = cell;

@@ -30,7 +30,6 @@ impl Draws {
     }
 }
 
-/// A machine, and what is measured on it.
 #[derive(Debug, Clone)]
 pub struct Planted {
     /// Of the machine, and of the noise: two machines with the same draws would err alike.
@@ -47,7 +46,6 @@ pub struct Planted {
 /// What a machine without noise shows with the victim alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Alone {
-    /// Time of one request on the GPU.
     pub gpu_us: f64,
     /// From one request to the next.
     pub period_us: f64,
@@ -56,11 +54,9 @@ pub struct Alone {
     pub aggressor: Params,
 }
 
-/// Parameters of a workload.
 #[derive(Debug, Clone, Copy)]
 pub struct Params {
     pub blocks: f64,
-    /// Threads of a block.
     pub threads: f64,
     /// Iterations of the chain of multiply-adds; 0 for a copy.
     pub iterations: f64,

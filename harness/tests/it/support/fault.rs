@@ -18,7 +18,6 @@ pub const PROFILE: &str = concat!(
 pub const TURING: &str = gpubench_profiles::TURING;
 pub const HOPPER: &str = gpubench_profiles::HOPPER;
 
-/// A machine file with these defects.
 pub fn planted(machine: &str, defects: &[(&str, toml::Value)]) -> Result<String, Error> {
     let mut machine: toml::Table = machine.parse()?;
     let entry = machine.entry("defects".to_owned());
@@ -117,7 +116,6 @@ impl Lab {
         self.matrix(out, &["--allow-reconfigure", "--mechanism", mechanisms])
     }
 
-    /// The text of all journals.
     pub fn journal(&self) -> String {
         let Ok(entries) = std::fs::read_dir(self.path("state/gpubench")) else {
             return String::new();
@@ -138,7 +136,6 @@ pub fn done(output: &Output) -> Result<(), String> {
     if code == Some(0) { Ok(()) } else { Err(format!("{code:?}: {stderr}")) }
 }
 
-/// A mechanism's row of a record.
 pub fn mechanism_row<'a>(record: &'a RunRecord, name: &str) -> Result<&'a MechanismRow, String> {
     let mut rows = record.mechanisms.iter();
     rows.find(|row| row.name == name).ok_or_else(|| format!("{name} is not in the record"))

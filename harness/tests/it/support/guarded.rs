@@ -83,7 +83,6 @@ impl Guarded {
         }
     }
 
-    /// Whether anything is left.
     pub fn has_left(&self) -> Result<bool, Error> {
         Ok(!self.left()?.is_empty())
     }
@@ -165,7 +164,6 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// Starts the lab's machine.
     pub fn start(lab: Lab) -> Result<Self, Error> {
         Self::start_by(program(), lab)
     }
@@ -193,7 +191,6 @@ impl Resident {
         Ok(&found.ok_or_else(|| format!("no variable {name}"))?.1)
     }
 
-    /// The folder of the device.
     pub fn folder(&self) -> Result<PathBuf, Error> {
         Ok(PathBuf::from(self.variable(ENV)?))
     }

@@ -23,7 +23,6 @@ pub const SHORT: &str = include_str!("../data/short.toml");
 /// How long a test waits for a process before it fails.
 pub const LIVENESS: Duration = Duration::from_secs(120);
 
-/// The text of a built-in machine file.
 pub fn machine_text(name: &str) -> Result<&'static str, Error> {
     let found = BUILT_IN.iter().find(|(known, _)| *known == name);
     Ok(found.ok_or_else(|| format!("no built-in machine {name}"))?.1)
@@ -65,7 +64,6 @@ impl Lab {
         Ok(lab)
     }
 
-    /// On a machine with this file.
     pub fn of_machine(text: &str) -> Result<Self, Error> {
         let mut lab = Self::on("")?;
         lab.write("machine.toml", text)?;
@@ -84,7 +82,6 @@ impl Lab {
         Ok(self)
     }
 
-    /// A path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -127,7 +124,6 @@ impl Lab {
         command
     }
 
-    /// The record in a folder of a run.
     pub fn record(&self, out: &str) -> Result<RunRecord, Error> {
         record(&self.path(out))
     }
@@ -224,7 +220,6 @@ pub fn finish(mut command: Command) -> Result<Finished, Error> {
     Ok(command.output()?.into())
 }
 
-/// The record in the output folder of a run.
 pub fn record(out: &Path) -> Result<RunRecord, Error> {
     Ok(RunRecord::from_json(&std::fs::read(out.join("record.json"))?)?)
 }
@@ -314,7 +309,6 @@ pub struct Nights {
 }
 
 impl Nights {
-    /// Measures the run.
     pub fn new() -> Result<Self, Error> {
         let lab = Lab::on("turing")?;
         let more = [
@@ -331,7 +325,6 @@ impl Nights {
         Ok(Self { lab, run })
     }
 
-    /// A copy of the record with changes, and the scores that follow from them.
     pub fn copy(&self, name: &str, change: impl Fn(&mut RunRecord)) -> TestResult {
         self.forge(name, |run| {
             change(run);
@@ -373,7 +366,6 @@ fn repeat_exactly(run: &mut RunRecord) {
     }
 }
 
-/// Scales the rate of every cell of a condition.
 pub fn scale(run: &mut RunRecord, condition: Condition, factor: f64) {
     let cells = run.cells.iter_mut();
     for cell in cells.filter(|one| one.cell.condition == condition) {

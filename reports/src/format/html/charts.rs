@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 /// How values become positions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
-    /// Even.
     Linear,
     /// Powers of ten are even; for positive values.
     Log,
@@ -29,7 +28,6 @@ impl Scale {
     }
 }
 
-/// One axis.
 #[derive(Debug, Clone)]
 pub(super) struct Axis {
     pub(super) scale: Scale,
@@ -123,7 +121,6 @@ fn round_step(step: f64) -> f64 {
     nice.unwrap_or(10.0) * decade
 }
 
-/// A round time in ns in its usual unit.
 fn time(ns: f64) -> String {
     let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
     let unit = units.into_iter().find(|(size, _)| ns >= 0.999 * size);
@@ -140,9 +137,7 @@ const TOP: f64 = 8.0;
 #[derive(Debug)]
 pub(super) struct Chart {
     pub(super) width: f64,
-    /// Height of the plot alone.
     pub(super) plot: f64,
-    /// Space left of the plot.
     pub(super) left: f64,
     /// Space right of the plot, for direct labels.
     pub(super) right: f64,
@@ -154,12 +149,10 @@ pub(super) struct Chart {
 }
 
 impl Chart {
-    /// The x of a value.
     pub(super) fn x(&self, value: f64) -> f64 {
         self.left + self.x.share(value) * (self.width - self.left - self.right)
     }
 
-    /// The y of a value.
     pub(super) fn y(&self, value: f64) -> f64 {
         let share = self.y.as_ref().map_or(0.0, |axis| axis.share(value));
         TOP + (1.0 - share) * self.plot
@@ -234,14 +227,12 @@ fn spread(wanted: &[f64], bottom: f64) -> Vec<f64> {
     placed
 }
 
-/// A straight line.
 pub(super) fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> Markup {
     html! {
         path class=(class) d={ "M" (px(from.0)) " " (px(from.1)) "L" (px(to.0)) " " (px(to.1)) } {}
     }
 }
 
-/// Text of an axis.
 pub(super) fn text_at(anchor: &str, at: (f64, f64), text: &str) -> Markup {
     html! { text text-anchor=(anchor) x=(px(at.0)) y=(px(at.1)) { (text) } }
 }

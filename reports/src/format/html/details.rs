@@ -32,7 +32,6 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Proof that the mechanisms were in force", &["proof"]),
 ];
 
-/// The collapsed groups.
 pub(super) fn details(document: &Document, record: &RunRecord, glance: &Glance) -> Markup {
     let gates = gates(record);
     let mut tables: Vec<&Table> = document.tables.iter().collect();
@@ -167,14 +166,12 @@ fn row_ids(of: &Table) -> Vec<Option<String>> {
     ids.collect()
 }
 
-/// The id of a row of the matrix, from its mechanism and axis.
 fn row_id(row: &[Cell]) -> String {
     let first =
         |cell: Option<&Cell>| cell.and_then(|cell| cell.lines.first()).cloned().unwrap_or_default();
     anchor(&first(row.first()), &first(row.get(1)))
 }
 
-/// The id of the row of a variant and an axis.
 pub(super) fn anchor(variant: &str, axis: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     format!("r-{variant}-{axis}").chars().map(plain).collect()

@@ -113,7 +113,6 @@ fn worst_trial(record: &RunRecord) -> Option<&FaultResult> {
     counted().find(recovered).or_else(|| counted().find(|trial| !trial.is_contained()))
 }
 
-/// The course of a trial: one row for each victim, and what happened when.
 fn course(trial: &FaultResult, variants: &Variants<'_>) -> Markup {
     let ms = |ns: u64| ns as f64 / 1e6;
     let at = ms(trial.planned.at_ns);

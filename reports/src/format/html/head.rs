@@ -16,7 +16,6 @@ const FIRST: [&str; 5] =
 /// Sentences beside the verdict.
 const SENTENCES_MAX: usize = 4;
 
-/// The head of the page.
 pub(super) fn head(record: &RunRecord, glance: &Glance, document: &Document) -> Markup {
     let device = &record.device;
     let kind = device.kind.as_str();
@@ -168,7 +167,6 @@ fn ends(of: &Estimate) -> String {
     }
 }
 
-/// The class of the colour of a standing.
 pub(super) const fn class(standing: Standing) -> &'static str {
     match standing {
         Standing::Strong => "L3",

@@ -17,7 +17,6 @@ fn html(record: &RunRecord, options: &RenderOptions) -> String {
     page(record, options).into_string()
 }
 
-/// The values of an attribute in a text.
 fn values<'a>(text: &'a str, attribute: &str) -> Vec<&'a str> {
     let begin = format!("{attribute}=\"");
     let parts = text.split(&begin).skip(1);

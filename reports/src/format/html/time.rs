@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 120.0;
 
-/// Points of one line.
 type Points = Vec<(f64, f64)>;
 
 /// The section; `None` where there is nothing to draw.

@@ -45,7 +45,6 @@ fn seconds(stamp: &str) -> Option<i64> {
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 
-/// What the figures are.
 pub(super) fn figures(record: &RunRecord, glance: &Glance) -> String {
     let columns = || glance.columns.iter();
     let has = |axis: &str| columns().any(|column| column.axis == axis);

@@ -119,7 +119,6 @@ fn figure(cell: &MatrixCell) -> Option<String> {
     })
 }
 
-/// The text at the right end of its column.
 fn padded(text: &str, columns: usize) -> String {
     let spaces = columns.saturating_sub(width(text));
     format!("{}{text}", " ".repeat(spaces))

@@ -11,7 +11,6 @@ use super::super::{RenderOptions, View};
 use super::{options, render};
 use crate::matrix::Selection;
 
-/// Lines of one screen.
 const LINES_MAX: usize = 40;
 
 /// The matrix that was measured on an H100.

@@ -13,24 +13,19 @@ use crate::device::mig::{Instance, MigMode, Placement};
 pub enum Change {
     /// The compute mode, by the vendor's name: which processes may have a context.
     ComputeMode {
-        /// The value that was found.
         found: String,
         set: String,
     },
     /// The length of a time slice, by the vendor's name.
     Timeslice {
-        /// The value that was found.
         found: String,
         set: String,
     },
     MigMode {
-        /// The value that was found.
         found: bool,
         set: bool,
     },
-    /// A new GPU instance.
     MigInstance {
-        /// Name of its profile, for messages.
         profile: String,
         profile_id: u32,
         placement: Placement,
@@ -40,23 +35,20 @@ pub enum Change {
     },
     /// An MPS control daemon of our own.
     MpsDaemon {
-        /// Its folders, device and options.
         daemon: DaemonConfig,
     },
     /// A control group of our own.
     ControlGroup {
-        /// Its folder.
         path: PathBuf,
     },
     /// The limit on the device memory of a control group of our own.
     MemoryLimit {
-        /// Folder of the group.
         group: PathBuf,
-        /// The limit on all of its processes together.
         hard_mib: u64,
     },
-    /// A private folder.
-    Folder { path: PathBuf },
+    Folder {
+        path: PathBuf,
+    },
 }
 
 /// The result of making a change.
@@ -135,7 +127,6 @@ pub enum When {
 /// How an undoing ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undone {
-    /// The change is undone, or is gone.
     Done,
     /// Another process has changed it since; the reason in one line.
     LeftAlone(String),
@@ -204,7 +195,6 @@ impl Change {
     }
 }
 
-/// Whether an instance has one of these UUIDs.
 fn is_one_of(instance: &Instance, uuids: &[String]) -> bool {
     instance.compute.iter().any(|part| uuids.contains(&part.uuid))
 }

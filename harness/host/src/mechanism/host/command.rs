@@ -17,7 +17,6 @@ pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// Time between two checks whether it has ended.
 pub(super) const STEP: Duration = Duration::from_millis(2);
 
-/// The executable file of that name on PATH.
 #[must_use]
 pub fn on_path(name: &str) -> Option<PathBuf> {
     which::which(name).ok()
@@ -31,7 +30,6 @@ pub fn run(command: Command, input: &str, doing: &str) -> Result<String, Control
     run_within(LIMIT, command, input, doing)
 }
 
-/// Runs a command that must end within a limit of its own.
 pub fn run_within(
     limit: Duration,
     command: Command,
@@ -190,7 +188,6 @@ pub fn command(program: &Path) -> Command {
 
 // nvidia-smi on one device.
 
-/// Lists the policies of a device.
 pub(super) const LIST_POLICIES: [&str; 1] = ["-l"];
 
 /// The time slice of a device, by the vendor's name in lower case; `None` where nvidia-smi does not
@@ -201,7 +198,6 @@ pub fn found_time_slice(nvml: &Nvml) -> Option<String> {
     slice_of(&policies).map(str::to_owned)
 }
 
-/// Arguments that read or set a policy.
 pub(super) fn policy<'a>(arguments: &[&'a str]) -> Vec<&'a OsStr> {
     let all = ["compute-policy"].into_iter();
     let all = all.chain(arguments.iter().copied());

@@ -12,7 +12,6 @@ use super::mps_control::DaemonConfig;
 use super::{Control, ControlError};
 use crate::device::mig::{ComputeInstance, Instance, MigMode, Placement};
 
-/// The state of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub compute_mode: String,

@@ -72,7 +72,6 @@ pub fn pid(pipes: &Path) -> Option<u32> {
     open().get(pipes)?.as_ref().ok().map(|front_end| front_end.child.id())
 }
 
-/// A running front end, killed when dropped.
 struct FrontEnd {
     child: Child,
     input: Option<ChildStdin>,
@@ -158,7 +157,6 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(20);
 
-    /// A front end that reads lines and acts on them.
     fn front_end(cases: &str) -> Command {
         let refuses = "*) echo \"Unknown command \\\"$line\\\"\";;";
         shell(&format!("while read -r line; do case $line in {cases} {refuses} esac; done"))

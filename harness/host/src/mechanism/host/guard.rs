@@ -19,7 +19,6 @@ use super::{Control, ControlError, Found};
 /// A change that could not be made or undone.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The host refused.
     #[error(transparent)]
     Refused(#[from] ControlError),
     /// The journal cannot be written, so nothing may be changed.
@@ -60,12 +59,9 @@ impl Steps {
     }
 }
 
-/// The location of the journal of a GPU.
 #[derive(Debug, Clone)]
 pub struct JournalLocation {
-    /// The folder of journals.
     pub dir: PathBuf,
-    /// UUID of the GPU.
     pub gpu: String,
     /// State folder of the device, if it is virtual.
     pub virtual_device: Option<PathBuf>,
@@ -185,22 +181,14 @@ impl JournalLocation {
 /// Why the journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// It cannot be read or written.
     #[error("journal {path}: {source}")]
-    Io {
-        /// Path of the file or folder.
-        path: String,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
+    Io { path: String, source: std::io::Error },
     /// A complete line in it is no entry.
     #[error("journal {path} line {line} is no entry: {what}")]
     Line {
-        /// Path of the file.
         path: String,
         /// Number of the line, from 1.
         line: usize,
-        /// The error of the parser.
         what: String,
     },
     /// There is no folder for it.
@@ -208,11 +196,9 @@ pub enum JournalError {
     NoFolder,
 }
 
-/// One line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "kebab-case")]
 pub(super) enum Entry {
-    /// The first line.
     Began {
         gpu: String,
         /// The run. A journal of version 0.1 names it by its process id alone, which is ignored.
@@ -221,25 +207,17 @@ pub(super) enum Entry {
         /// State folder of the device, if it is virtual.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         virtual_device: Option<PathBuf>,
-        /// The state that was found.
         found: Found,
     },
-    /// A change that is made next.
     Change {
-        /// Number of the change.
         number: u64,
         what: Change,
     },
-    /// A MIG instance was made.
     Made {
-        /// Number of the change.
         number: u64,
-        /// UUIDs of its compute instances.
         uuids: Vec<String>,
     },
-    /// A change was undone.
     Undone {
-        /// Number of the change.
         number: u64,
     },
 }

@@ -41,9 +41,7 @@ pub use run_id::{Life, NoRun, RunId};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{doing}: {what}")]
 pub struct ControlError {
-    /// The query or change.
     pub doing: String,
-    /// What went wrong, in one line.
     pub what: String,
     /// Exit status of the vendor's command, if one failed.
     pub status: Option<i32>,
@@ -96,13 +94,11 @@ pub trait Control: Send + Sync {
         profile_id: u32,
         placement: Placement,
     ) -> Result<Instance, ControlError>;
-    /// Destroys an instance with its compute instances.
     fn destroy_instance(&self, id: u32) -> Result<(), ControlError>;
     /// Starts an MPS control daemon and waits until it answers.
     fn start_mps(&self, daemon: &DaemonConfig) -> Result<(), ControlError>;
     /// Ends an MPS control daemon and its servers. A daemon that has ended is no error.
     fn end_mps(&self, daemon: &DaemonConfig) -> Result<(), ControlError>;
-    /// Makes a control group. An existing one is an error.
     fn make_group(&self, path: &Path) -> Result<(), ControlError>;
     /// Removes a control group. A missing one is no error.
     fn remove_group(&self, path: &Path) -> Result<(), ControlError>;
@@ -127,7 +123,6 @@ pub struct Found {
     /// Whether it will be on after a reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mig_pending: Option<bool>,
-    /// The GPU instances.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<FoundInstance>,
 }
@@ -137,7 +132,6 @@ pub struct Found {
 pub struct FoundInstance {
     pub profile_id: u32,
     pub placement: Placement,
-    /// UUIDs of its compute instances.
     pub compute: Vec<String>,
 }
 

@@ -23,10 +23,8 @@ const THIRD: u32 = 3;
 /// Selects a list that programs can read.
 const CSV: &str = "--format=csv,noheader";
 
-/// Name of the command.
 pub const PROGRAM: &str = "nvidia-cuda-mps-control";
 
-/// Starts a daemon in the background.
 pub fn start(daemon: &DaemonConfig) -> Result<(), ControlError> {
     const DOING: &str = "starting the MPS daemon";
     let mut command = control(daemon, DOING)?;
@@ -107,7 +105,6 @@ pub fn send_line(daemon: &DaemonConfig, text: &str) -> Result<String, ControlErr
     }
 }
 
-/// The servers of a daemon, by process id.
 pub fn servers(daemon: &DaemonConfig) -> Result<Vec<u32>, ControlError> {
     if daemon.protocol == THIRD {
         let listed = run_v3(daemon, &["server", "list", CSV])?;
@@ -116,7 +113,6 @@ pub fn servers(daemon: &DaemonConfig) -> Result<Vec<u32>, ControlError> {
     pids(&send_line(daemon, "get_server_list")?, "get_server_list")
 }
 
-/// The clients of these servers of a daemon, by process id.
 pub fn clients(daemon: &DaemonConfig, servers: &[u32]) -> Result<Vec<u32>, ControlError> {
     if daemon.protocol == THIRD {
         let listed = run_v3(daemon, &["client", "list", "--all", CSV])?;
@@ -187,7 +183,6 @@ pub struct DaemonConfig {
     pub pipes: PathBuf,
     /// `CUDA_MPS_LOG_DIRECTORY`.
     pub logs: PathBuf,
-    /// UUID of the one device that it serves.
     pub device: String,
     /// Whether SMs are partitioned (`-S`).
     pub static_partitions: bool,

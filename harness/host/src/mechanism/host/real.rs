@@ -56,7 +56,6 @@ pub struct RealHost {
 }
 
 impl RealHost {
-    /// A host with its device.
     #[must_use]
     pub fn new(nvml: Arc<Nvml>) -> Self {
         Self { nvml: Some(nvml), haste: Haste::Patient }

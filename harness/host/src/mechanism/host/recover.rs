@@ -22,7 +22,6 @@ use super::{Control, ControlError};
 /// Whether the device of a dead run still exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
-    /// The device exists.
     Whole(When),
     /// The device was virtual and is gone with its settings.
     WithoutDevice,
@@ -31,7 +30,6 @@ pub enum Recovery {
 /// How the recovery of one run ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// The changes that are undone, last first.
     pub undone: Vec<Change>,
     /// What another process has changed since, one line each.
     pub left_alone: Vec<String>,
@@ -96,7 +94,6 @@ const STEP: Duration = Duration::from_millis(20);
 /// The changes that one run left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// The journal.
     pub path: PathBuf,
     /// The run; `None` in a journal of version 0.1.
     pub run: Option<RunId>,

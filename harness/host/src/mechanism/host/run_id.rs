@@ -11,7 +11,6 @@ use std::str::FromStr;
 use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 
-/// A run, by its coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunId {
@@ -27,7 +26,6 @@ pub struct RunId {
 /// What this process knows about the coordinator of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// It runs, or is stopped.
     Runs,
     Ended,
     /// It was started before the last boot.
@@ -42,7 +40,6 @@ pub enum Life {
 pub struct NoRun(String);
 
 impl RunId {
-    /// The run of this process.
     pub fn own() -> std::io::Result<Self> {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
         let pid = std::process::id();

@@ -18,7 +18,6 @@ const MANAGED: &str = "cuMemAllocManaged";
 
 const UNIT: &str = "over the limit";
 
-/// Verdicts on a route.
 const ESCAPED: &str = "escaped";
 const CONTAINED: &str = "contained";
 const UNCLEAR: &str = "unclear";

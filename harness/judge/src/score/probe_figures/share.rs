@@ -21,7 +21,6 @@ const PARTS: usize = 6;
 pub(super) struct Baseline {
     /// Work in a nanosecond, in thousandths of a request.
     pub per_ns: f64,
-    /// Its interval, over its value.
     relative: Estimate,
 }
 
@@ -36,7 +35,6 @@ impl Baseline {
     }
 }
 
-/// The work of all these windows.
 fn work(windows: &[u32]) -> f64 {
     windows.iter().map(|&work| f64::from(work)).sum()
 }
@@ -106,7 +104,6 @@ fn dependence(
     }))
 }
 
-/// Shares over windows that each consist of several windows of the series.
 fn shares(series: &WorkSeries, window_ns: u64, device_per_ns: f64) -> Vec<f64> {
     let each = window_ns / series.window_ns.max(1);
     let windows = series.milli_requests.chunks_exact(each.max(1) as usize);
@@ -128,7 +125,6 @@ mod tests {
         over(&[1_000; 12], work)
     }
 
-    /// The same over a full-device baseline with this work.
     fn over(baseline: &[u32], work: impl Fn(u32) -> u32) -> Vec<ProbeFigure> {
         let (alone, none) = (series(&(0..26).map(work).collect::<Vec<_>>()), series(&[]));
         let mut found = Vec::new();

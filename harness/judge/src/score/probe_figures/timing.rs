@@ -66,9 +66,7 @@ fn time(acted_ns: Vec<f64>, cap: &Cap, limit: f64, trials: &[WorkSeries]) -> Opt
     Some(time)
 }
 
-/// The limit of a window.
 struct Cap {
-    /// Thousandths of a request in a nanosecond.
     max_per_ns: f64,
     window_ns: u64,
 }
@@ -95,7 +93,6 @@ impl Cap {
         last as u64 * trial.window_ns
     }
 
-    /// Number of steps of a series in a window.
     fn steps(&self, trial: &WorkSeries) -> Option<usize> {
         let steps = self.window_ns.checked_div(trial.window_ns)?;
         usize::try_from(steps).ok().filter(|&steps| steps > 0)

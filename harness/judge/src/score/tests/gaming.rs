@@ -21,7 +21,6 @@ fn text(row: &MatrixRow) -> String {
     format!("{:?} {:?} {:?}", row.outcome.reason, row.warnings, row.blocks_lost)
 }
 
-/// Excludes these blocks of C by a failed gate.
 fn exclude(lab: &mut Lab, blocks: std::ops::Range<u32>, of: Gate, kind: GateKind) {
     let cells = lab.each(Condition::C);
     for cell in cells.filter(|cell| blocks.contains(&cell.cell.block)) {

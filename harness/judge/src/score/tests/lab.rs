@@ -28,7 +28,6 @@ pub(super) struct Lab {
     pub calibration: Calibration,
 }
 
-/// The figures of one cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figures {
     pub rate_per_s: f64,
@@ -152,7 +151,6 @@ impl Lab {
         }
     }
 
-    /// The row of this variant and axis.
     pub(super) fn row(&self, variant: &str, axis: &str) -> MatrixRow {
         let rows = self.score().matrix;
         let found = rows.into_iter().find(|row| row.variant == variant && row.axis == axis);
@@ -164,7 +162,6 @@ impl Lab {
         rows.into_iter().find(|row| row.variant == variant).expect("an overall row")
     }
 
-    /// The results of one condition.
     pub(super) fn each(&mut self, condition: Condition) -> impl Iterator<Item = &mut CellResult> {
         self.cells.iter_mut().filter(move |result| result.cell.condition == condition)
     }
@@ -300,7 +297,6 @@ pub(in crate::score::tests) fn proof(holds: bool) -> Proof {
     }
 }
 
-/// A failed gate.
 pub(in crate::score::tests) fn gate(
     gate: Gate,
     kind: GateKind,
@@ -326,7 +322,6 @@ pub(in crate::score::tests) fn lone_ns(figures: &CellFigures) -> Vec<u64> {
     [vec![p50; 196], vec![p99; 4]].concat()
 }
 
-/// The result of a cell with these figures.
 fn result(cell: &Cell, figures: Figures) -> CellResult {
     let figures = CellFigures {
         closed_rate_per_s: Some(figures.rate_per_s),

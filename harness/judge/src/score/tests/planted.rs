@@ -13,7 +13,6 @@ use super::lab::{Lab, MIG, QUOTA, SLICING, rate};
 const MACHINES: u64 = 1_000;
 /// Mechanisms of which each machine has two, with equal planted figures and noise of their own.
 const VARIANTS: [&str; 4] = [SLICING, QUOTA, MIG, "hami[sm=50]"];
-/// Bounds of levels.
 const RETENTION: [f64; 3] = [0.60, 0.80, 0.95];
 const GUARANTEE: f64 = 0.80;
 const JITTER: [f64; 2] = [0.10, 0.50];
@@ -46,7 +45,6 @@ struct Machine {
     proportion: f64,
     trials: u32,
     blocks: u32,
-    /// Lone requests of a cell.
     requests: u32,
     /// Deviations of the logarithm of rates, of blocks and of cells.
     rate_sd: [f64; 2],
@@ -224,7 +222,6 @@ impl Tally {
     }
 }
 
-/// The one level of a row that has one.
 fn decided(row: &MatrixRow) -> Option<&str> {
     let level = row.level.as_deref().filter(|level| !level.contains(".."));
     level.filter(|_| row.outcome.is_measured())

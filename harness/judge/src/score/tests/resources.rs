@@ -154,7 +154,6 @@ fn contended_cells_of_the_unprotected_form_serve_as_u() {
     assert_eq!(row.claimed, ["S0: Software", "S1: Soft"]);
 }
 
-/// The victim of a cell, whose context has these flags.
 fn victim(context_flags: u32) -> TenantResult {
     let tenant = CellTenant {
         tenant: "victim".to_owned(),

@@ -252,7 +252,6 @@ fn a_mechanism_that_did_not_run_gives_its_reason_on_every_axis() {
     }
 }
 
-/// Cells are compared within a block, so a native rate that drifts over blocks is a warning.
 #[test]
 fn a_native_rate_that_drifts_is_a_warning() {
     for (step, warned) in [(1.006, false), (1.008, true)] {
@@ -341,7 +340,6 @@ fn modes_are_asked_from_six_blocks_on() {
 
 // CPU time that victims lost widens the ends that it can have moved.
 
-/// Lost CPU time in S lowers the lower end, in C it raises the upper end, and the value stays.
 #[test]
 fn lost_cpu_time_widens_the_ends_that_it_can_have_moved() {
     let with = |condition: Option<Condition>| {

@@ -13,7 +13,6 @@ use crate::score::{MACHINE_HASH, VERSION, pool};
 
 // Dose curves: retention at each dose, area, and rises.
 
-/// Blocks of a lab.
 const BLOCKS: u32 = 8;
 
 /// A lab with contended cells at these doses too; `retention` gives the rate over the solo rate by

@@ -83,7 +83,6 @@ fn tenant(options: &ConfigOptions) -> ConfigFile {
     )
 }
 
-/// The text with each line indented.
 pub(super) fn indented(text: &str, spaces: usize) -> String {
     let margin = " ".repeat(spaces);
     text.lines().map(|line| format!("{margin}{line}\n")).collect()

@@ -14,26 +14,19 @@ use super::tree::Leaf;
 use crate::error::{POSITIVE, PredictError};
 use crate::mig;
 
-/// One file of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConfigFile {
-    /// File name.
     pub name: &'static str,
-    /// Purpose, and the command that applies it.
     pub purpose: String,
-    /// Content.
     pub text: String,
 }
 
-/// A file with its purpose.
 fn file(name: &'static str, purpose: impl Into<String>, text: impl Into<String>) -> ConfigFile {
     ConfigFile { name, purpose: purpose.into(), text: text.into() }
 }
 
-/// Parameters of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigOptions {
-    /// Tenants of one GPU.
     pub tenants: u32,
     /// GPU that defines the MIG profiles.
     pub gpu: Option<String>,
@@ -41,9 +34,7 @@ pub struct ConfigOptions {
     pub layout: Vec<String>,
     /// HAMi: memory limit of a tenant, in MiB.
     pub memory_mib: u32,
-    /// Namespace of the tenants.
     pub namespace: String,
-    /// Image of the example pod.
     pub image: String,
 }
 
@@ -94,7 +85,6 @@ impl ConfigOptions {
     }
 }
 
-/// The configuration of a leaf.
 pub fn files(leaf: Leaf, options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictError> {
     options.check()?;
     Ok(match leaf {
@@ -108,7 +98,6 @@ pub fn files(leaf: Leaf, options: &ConfigOptions) -> Result<Vec<ConfigFile>, Pre
     })
 }
 
-/// A pod that requests one unit of a resource, with other limits.
 fn pod(options: &ConfigOptions, resource: &str, more_limits: &str) -> String {
     let ConfigOptions { namespace, image, .. } = options;
     format!(
@@ -125,7 +114,6 @@ fn table_of(options: &ConfigOptions) -> Result<Option<&'static mig::Table>, Pred
 
 // One tenant per GPU: a pod with a whole GPU, and access rules that exclude other pods.
 
-/// A pod with a whole GPU.
 fn whole_gpu_pod(options: &ConfigOptions) -> ConfigFile {
     file(
         "pod.yaml",

@@ -22,7 +22,6 @@ pub use options::EventOptions;
 /// The modes of the discrete-event model, in the printed order.
 pub const MODES: [Mode; 4] = [Mode::Mig, Mode::Mps, Mode::TimeSlice, Mode::Hami];
 
-/// Simulates one replication of a scenario in each mode.
 pub fn predict(scenario: &Scenario, options: &EventOptions, replication: u64) -> Prediction {
     let requests = requests(scenario, options, replication);
     let modes = MODES.map(|mode| {
@@ -86,7 +85,6 @@ pub fn one_queue(requests: &[Request], switch_s: f64) -> Vec<f64> {
 
 // Figures of one discrete-event run: latencies of the requests after the warm-up.
 
-/// The figures of one mode.
 fn summary(
     scenario: &Scenario,
     options: &EventOptions,
@@ -183,11 +181,8 @@ pub fn buckets(options: &EventOptions, scenario: &Scenario) -> Vec<Bucket> {
 /// One tenant's tokens, counted in seconds of the whole device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
-    /// Time between refills.
     pub refill_s: f64,
-    /// Tokens added by a refill.
     pub added_s: f64,
-    /// Capacity.
     pub max_s: f64,
 }
 
@@ -237,14 +232,11 @@ impl Gate {
 
 // The requests of a replication: arrival time, tenant and work of each.
 
-/// One request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Request {
-    /// Arrival time.
     pub arrival_s: f64,
     /// Service time on the whole device.
     pub work_s: f64,
-    /// Index of its tenant.
     pub tenant: usize,
 }
 

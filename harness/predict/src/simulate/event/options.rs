@@ -14,9 +14,7 @@ const HAMI_REFILL_MS: f64 = 120.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EventOptions {
-    /// Distribution of service times.
     pub service: ServiceKind,
-    /// Distribution of arrivals.
     pub arrivals: ArrivalKind,
     /// Time-slicing and HAMi: longest time slice; `None`: a request runs to its end.
     pub quantum_ms: Option<f64>,
@@ -36,11 +34,9 @@ pub struct EventOptions {
     pub hami_refill_ms: f64,
     /// HAMi: capacity of the token bucket; one refill by default.
     pub hami_bucket_ms: Option<f64>,
-    /// Tenants with their own values.
     pub tenant: Vec<EventTenant>,
 }
 
-/// Own values of one tenant in the discrete-event model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventTenant {
@@ -74,7 +70,6 @@ impl Default for EventOptions {
 }
 
 impl EventOptions {
-    /// Checks the values for a number of tenants and a duration, and returns the first problem.
     pub fn check(&self, tenants: u32, duration_s: f64) -> Result<(), PredictError> {
         self.service.check()?;
         self.arrivals.check()?;
@@ -152,16 +147,12 @@ const HYPER_EXPONENTIAL_CV: Range =
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ServiceKind {
-    /// Constant.
     #[default]
     Deterministic,
     /// Exponential: cv 1.
     Exponential,
     /// A sum of exponentials: cv below 1.
-    Erlang {
-        /// Number of exponentials.
-        stages: u32,
-    },
+    Erlang { stages: u32 },
     /// Log-normal: skewed, like kernels with data-dependent run times.
     LogNormal {
         /// Standard deviation over mean.
@@ -175,7 +166,6 @@ pub enum ServiceKind {
 }
 
 impl ServiceKind {
-    /// Checks the parameters.
     pub fn check(self) -> Result<(), PredictError> {
         match self {
             Self::Deterministic | Self::Exponential => Ok(()),
@@ -188,7 +178,6 @@ impl ServiceKind {
         }
     }
 
-    /// A draw with mean one.
     pub fn draw(self, stream: &mut FastRng) -> f64 {
         match self {
             Self::Deterministic => 1.0,
@@ -213,24 +202,16 @@ impl ServiceKind {
     }
 }
 
-/// Distribution of arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ArrivalKind {
-    /// Poisson.
     #[default]
     Poisson,
     /// Poisson in bursts with pauses between them, at the mean rate of the scenario.
-    Bursts {
-        /// Mean length of a burst.
-        on_ms: f64,
-        /// Mean length of a pause.
-        off_ms: f64,
-    },
+    Bursts { on_ms: f64, off_ms: f64 },
 }
 
 impl ArrivalKind {
-    /// Checks the parameters.
     pub fn check(self) -> Result<(), PredictError> {
         let Self::Bursts { on_ms, off_ms } = self else {
             return Ok(());
@@ -248,7 +229,6 @@ pub struct ArrivalTimes {
     phases: FastRng,
     mean_gap_s: f64,
     now_s: f64,
-    /// Rest of the burst.
     on_left_s: f64,
 }
 

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use super::{Bucket, Gate, Request};
 use crate::simulate::scenario::{Hostile, Scenario};
 
-/// Length of time slices and cost of a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeSlice {
     quantum_s: f64,
@@ -24,7 +23,6 @@ impl TimeSlice {
     }
 }
 
-/// The end of each request.
 pub fn run_sliced(
     requests: &[Request],
     tenants: usize,
@@ -182,13 +180,11 @@ impl<'a> Ring<'a> {
 /// Share of the device for one request of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Width {
-    /// The share that it can occupy.
     pub wanted: f64,
     /// The share within the active-thread percentage.
     pub granted: f64,
 }
 
-/// The end of each request.
 pub fn run_shared(requests: &[Request], widths: &[Width], scenario: &Scenario) -> Vec<f64> {
     let mut ends_s = vec![f64::INFINITY; requests.len()];
     let mut queues: Vec<VecDeque<usize>> = vec![VecDeque::new(); widths.len()];

@@ -14,7 +14,6 @@ struct Property {
     accepted: Option<Vec<String>>,
 }
 
-/// Properties by path.
 pub struct Schema(BTreeMap<&'static str, Property>);
 
 impl Schema {
