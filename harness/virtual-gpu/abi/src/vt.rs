@@ -6,7 +6,6 @@ use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
 use gpubench_virtual_gpu_driver::diagnostics::say;
 use gpubench_virtual_gpu_driver::process::device;
 
-/// Version of the interface.
 const VERSION: i32 = 1;
 
 fn with(body: impl FnOnce(&Device) -> Result<(), DeviceError>) -> i32 {
@@ -45,7 +44,6 @@ pub extern "C" fn gpubench_vt_join(id: u32) -> i32 {
     with(|device| device.join(id))
 }
 
-/// Leaves the clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpubench_vt_leave() -> i32 {
     with(Device::leave)

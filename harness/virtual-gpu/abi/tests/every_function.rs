@@ -23,7 +23,6 @@ use fuzz_support::{Dice, context, copy_kernel, joined};
 
 /// Number of calls of each function.
 const CALLS: usize = 60;
-/// Functions between two new contexts.
 const FUNCTIONS_PER_CONTEXT: usize = 8;
 /// Largest number for functions with a host pointer, and the size of that memory: as many of the
 /// largest structure.
@@ -98,7 +97,6 @@ fn closed(text: &str) -> (&str, &str) {
     (&text[..end], text.get(end + 1..).unwrap_or(""))
 }
 
-/// The types of an argument list.
 fn types(list: &str) -> Vec<String> {
     let mut depth = 0;
     let parts = list.split(|c| {
@@ -114,7 +112,6 @@ fn types(list: &str) -> Vec<String> {
 /// Functions for which an address outside device memory is a host address.
 const UNIFIED: [&str; 2] = ["cuMemcpyAsync", "cuMemcpyAsync_ptsz"];
 
-/// Source of arguments.
 struct Draw {
     dice: Dice,
     /// Handles of live objects, of freed ones, and invalid ones.

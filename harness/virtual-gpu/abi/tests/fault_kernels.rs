@@ -36,7 +36,6 @@ fn planted_hopper() -> (Session, Machine) {
     (Session::new(TimeMode::Virtual, 1), machine)
 }
 
-/// The lines of the kernel log.
 fn kernel_log(device: &Device) -> Result<Vec<String>, Error> {
     let text = std::fs::read_to_string(kernel_log::path(device.dir()))?;
     Ok(text.lines().map(str::to_owned).collect())
@@ -54,7 +53,6 @@ fn bus_address() -> Result<String, Error> {
     Ok(format!("{domain:04x}:{bus:02x}:{device:02x}"))
 }
 
-/// The part of a kernel-log line that every line of this Xid has.
 fn expected_line(xid: u32) -> Result<String, Error> {
     let (address, pid) = (bus_address()?, std::process::id());
     let name = std::fs::read_to_string("/proc/self/comm")?;

@@ -23,7 +23,6 @@ fn wall() -> (Session, Machine) {
     (Session::new(TimeMode::Wall, 1), machine)
 }
 
-/// Words of a buffer.
 const WORDS: usize = 48;
 const LARGE_WORDS: usize = 160 << 10;
 const STRIDE: usize = 1000;
@@ -82,18 +81,13 @@ DONE:
     ret;
 }";
 
-/// One step of a program.
 #[derive(Debug, Clone)]
 enum Step {
     /// Launches a kernel with a destination and a source buffer.
     Launch(usize, usize, usize),
-    /// Fills words of a buffer.
     Fill(usize, usize, usize, u32),
-    /// Copies between the buffers.
     Copy(usize, usize),
-    /// Writes one word from the host.
     Write(usize, usize, u32),
-    /// Changes the large buffer.
     Large(usize, u32),
     /// Frees a buffer and allocates a new one.
     Renew(usize),
@@ -149,7 +143,6 @@ impl Model {
     }
 }
 
-/// The program on the device.
 struct Program {
     functions: Vec<Handle>,
     small: [u64; BUFFERS],

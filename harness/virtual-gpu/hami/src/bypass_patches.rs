@@ -204,7 +204,6 @@ hooks! {
     }
 }
 
-/// Blocks of each graph and of each executable graph.
 fn graphs() -> MutexGuard<'static, HashMap<u64, u64>> {
     static GRAPHS: OnceLock<Mutex<HashMap<u64, u64>>> = OnceLock::new();
     let map = GRAPHS.get_or_init(Mutex::default);

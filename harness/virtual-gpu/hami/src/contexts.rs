@@ -25,7 +25,6 @@ static SIZE: OnceLock<Option<u64>> = OnceLock::new();
 /// Whether the primary context is charged.
 static CHARGED: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process is on the list.
 pub fn is_listed() -> bool {
     SIZE.get().is_some_and(Option::is_some)
 }

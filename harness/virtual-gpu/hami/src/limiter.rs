@@ -28,11 +28,8 @@ const STEP_DIVISOR: i64 = 2_560;
 pub struct Bucket {
     /// Tokens in the bucket; below zero after a launch that overdrew it.
     tokens: i64,
-    /// Tokens added by one filling.
     share: i64,
-    /// Capacity of the bucket.
     capacity: i64,
-    /// Instant of the last filling.
     filled_ns: u64,
     /// No launch passes before the next filling.
     over: bool,

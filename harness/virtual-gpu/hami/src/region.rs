@@ -17,7 +17,6 @@ use crate::settings::Settings;
 const PROCESSES: usize = 1024;
 const MAGIC: u64 = 0x6870_7567_0000_0001;
 
-/// One process.
 #[repr(C)]
 struct Entry {
     pid: AtomicU32,
@@ -25,7 +24,6 @@ struct Entry {
     bytes: AtomicU64,
 }
 
-/// Contents of the file.
 #[repr(C)]
 struct Layout {
     magic: AtomicU64,
@@ -39,7 +37,6 @@ struct Layout {
     processes: [Entry; PROCESSES],
 }
 
-/// The mapped file.
 pub struct Region {
     layout: &'static Layout,
     file: File,

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// The variables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Memory limit in bytes; 0 for none.
@@ -14,7 +13,6 @@ pub struct Settings {
     pub force: bool,
     /// The limiter is off regardless of the shared region.
     pub disabled: bool,
-    /// The accounting file.
     pub cache: PathBuf,
     /// 0 to 4.
     pub log_level: u32,
@@ -28,13 +26,11 @@ pub struct Settings {
     pub lock_stale_ms: u64,
     /// Planted: time from the first launch during which the limiter lets every launch through.
     pub limiter_start_ms: u64,
-    /// Planted: the paced limiter instead of the bucket.
     pub limiter_paced: bool,
     /// Planted: the process is not on the device's list.
     pub hidden: bool,
 }
 
-/// The settings of this process.
 pub fn get() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| {

@@ -11,7 +11,6 @@ use crate::state::{Context, NONE, State};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum ComputeMode {
-    /// Any number of processes.
     #[default]
     Default = 0,
     /// No process.

@@ -51,7 +51,6 @@ const fn is_small(taken: u64) -> bool {
     taken < PAGE
 }
 
-/// Row of the GPU instance that a context uses.
 #[must_use]
 pub fn instance_of(state: &State, context: u32) -> u32 {
     let engine = state.contexts.rows[context as usize].engine;
@@ -126,7 +125,6 @@ pub fn group_bytes(state: &State, of: &Context) -> u64 {
         + without_context(state, |process| is_member(state, process, of.memory_group))
 }
 
-/// Whether a process has a context in a control group.
 fn is_member(state: &State, process: u32, group: u64) -> bool {
     let mut contexts = state.contexts.live().iter();
     contexts.any(|c| c.live && c.process == process && c.memory_group == group)
@@ -244,7 +242,6 @@ pub fn end_where(state: &mut State, gone: impl Fn(&Allocation) -> bool) {
     }
 }
 
-/// Frees one allocation.
 fn end(state: &mut State, at: usize) {
     state.allocations.rows[at].live = false;
     state.allocations.touch();

@@ -132,13 +132,11 @@ pub fn free_starts(state: &State, mig: &Mig, profile: &Profile) -> Vec<u32> {
     profile.starts.iter().copied().filter(clear).collect()
 }
 
-/// The GPU instances, with their rows.
 pub fn instances(state: &State) -> impl Iterator<Item = (u32, &GpuInstance)> {
     let rows = state.instances.live().iter().enumerate().skip(1);
     rows.filter(|(_, row)| row.live).map(|(index, row)| (index as u32, row))
 }
 
-/// The compute instances of a GPU instance, with their rows.
 pub fn engines(state: &State, instance: u32) -> impl Iterator<Item = (u32, &ComputeEngine)> {
     let rows = state.engines.live().iter().enumerate().skip(1);
     rows.filter(move |(_, row)| row.live && row.instance == instance)

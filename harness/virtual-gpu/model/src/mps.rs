@@ -32,12 +32,10 @@ pub struct ClientRequest {
     pub memory_limit: Option<u64>,
     /// 0 normal, 1 below normal.
     pub priority: Option<u32>,
-    /// Number of a static partition.
     pub partition: Option<u32>,
 }
 
 impl ClientRequest {
-    /// These settings, within the bounds of an administrator.
     #[must_use]
     pub fn within(self, bounds: &Self) -> Self {
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
@@ -189,7 +187,6 @@ pub fn remove_daemon(state: &mut State, daemon: u32) {
     }
 }
 
-/// Removes a server that ended: its clients fail.
 pub fn remove_server(state: &mut State, rules: &Rules, server: u32) {
     let error = rules.faults.answer(Cause::ServerEnd, server).peer;
     for context in 0..state.contexts.live().len() {

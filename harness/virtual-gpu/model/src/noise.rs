@@ -26,7 +26,6 @@ fn normal(key: u64) -> f64 {
 /// What the noise applies to: each kind has independent draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The work of one operation on the device.
     Request = 1,
     /// All work of an epoch.
     Epoch = 2,
@@ -34,7 +33,6 @@ pub enum Kind {
     Session = 3,
     /// The host time of one driver call.
     Call = 4,
-    /// The length of one time slice.
     Slice = 5,
     /// The gap before one time slice.
     Gap = 6,
@@ -42,7 +40,6 @@ pub enum Kind {
     Recovery = 7,
     /// Whether one fault reaches one context.
     Escape = 8,
-    /// When one fault is noticed.
     Notice = 9,
 }
 
@@ -59,7 +56,6 @@ fn at_least(factor: f64) -> f64 {
     factor.max(0.1)
 }
 
-/// The factor on the time of one operation.
 #[must_use]
 pub fn factor(noise: &Noise, seed: u64, stamp_ns: u64, operation: u64) -> f64 {
     let epoch = stamp_ns / (noise.epoch_ms.max(1) * 1_000_000);

@@ -6,7 +6,6 @@ use gpubench_virtual_gpu_model::mig::{self, MigError};
 use gpubench_virtual_gpu_model::state::{Context, State};
 use proptest::prelude::*;
 
-/// One step of an administrator.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// Creates an instance of a profile, at this start or at the first free one.

@@ -2,14 +2,12 @@
 
 use crate::types::{Space, Ty};
 
-/// One operand of an instruction.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Operand<'a> {
     /// Register, symbol, label or special register; a symbol may carry a byte offset.
     Name(&'a str, i64),
     /// `!%p1`.
     Not(&'a str),
-    /// Integer literal.
     Int(u64),
     /// Bits of a single-precision literal.
     F32(u32),
@@ -25,17 +23,14 @@ pub(crate) enum Operand<'a> {
     List(Vec<&'a str>),
 }
 
-/// An instruction with its guard.
 #[derive(Debug, Clone)]
 pub(crate) struct RawInst<'a> {
     pub line: u32,
-    /// Guard predicate and whether it is negated.
     pub guard: Option<(&'a str, bool)>,
     pub opcode: &'a str,
     pub operands: Vec<Operand<'a>>,
 }
 
-/// One element of an initialiser.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RawInit<'a> {
     Int(u64),
@@ -57,7 +52,6 @@ pub(crate) struct RawVar<'a> {
     pub init: Vec<RawInit<'a>>,
 }
 
-/// One line of a body.
 #[derive(Debug, Clone)]
 pub(crate) enum Stmt<'a> {
     Inst(RawInst<'a>),
@@ -85,7 +79,6 @@ pub(crate) struct RawFunc<'a> {
     pub body: Option<Vec<Stmt<'a>>>,
 }
 
-/// A whole text.
 #[derive(Debug, Clone)]
 pub(crate) struct RawModule<'a> {
     pub version: (u32, u32),

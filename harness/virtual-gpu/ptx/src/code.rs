@@ -75,6 +75,5 @@ impl FuncCode {
 pub(crate) struct Loop {
     pub head: u32,
     pub back: u32,
-    /// The comparison that decides the branch.
     pub test: u32,
 }

@@ -9,7 +9,6 @@ use crate::counts::Class;
 /// issue. Contention between warps is modelled elsewhere, by the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CycleModel {
-    /// SM clock.
     pub clock_mhz: u32,
     /// Cycles for which an instruction holds its issue port: 32 lanes over the port's width.
     pub issue_cycles: [u32; Class::COUNT],

@@ -4,29 +4,22 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Class {
-    /// Single-precision arithmetic.
     Fp32,
-    /// Double-precision arithmetic.
     Fp64,
     /// Integer and logic arithmetic, comparisons, selections.
     Int,
     /// Special functions: reciprocals, roots, exponentials, divisions.
     Sfu,
-    /// Branches, calls, returns.
     Control,
-    /// Loads from device memory.
     LoadGlobal,
-    /// Stores to device memory.
     StoreGlobal,
     /// Loads and stores of shared memory.
     Shared,
     /// Loads and stores of local memory.
     Local,
-    /// Atomics and reductions.
     Atomic,
     /// Block-wide and warp-wide barriers.
     Barrier,
-    /// Conversions.
     Convert,
     /// Moves, parameters, constants, special registers, shuffles, votes, fences.
     Other,
@@ -35,7 +28,6 @@ pub enum Class {
 }
 
 impl Class {
-    /// Number of classes.
     pub const COUNT: usize = 14;
 }
 
@@ -63,13 +55,10 @@ pub struct Counts {
     pub translations: u64,
     /// Lanes that performed an atomic or a reduction.
     pub atomics: u64,
-    /// Atomics on device memory.
     pub device_atomics: u64,
     /// Arrivals of warps at block-wide barriers.
     pub barriers: u64,
-    /// Executed blocks.
     pub blocks: u64,
-    /// Executed warps.
     pub warps: u64,
     /// Cycles of the slowest warp without contention; a maximum, not a sum.
     pub longest_warp_cycles: u64,
@@ -102,12 +91,10 @@ impl Counts {
         self.lane_instructions.iter().sum()
     }
 
-    /// Lane-instructions of one class.
     pub fn lanes_of(&self, class: Class) -> u64 {
         self.lane_instructions[class as usize]
     }
 
-    /// Warp-instructions of one class.
     pub fn warps_of(&self, class: Class) -> u64 {
         self.warp_instructions[class as usize]
     }

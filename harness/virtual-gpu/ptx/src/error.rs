@@ -8,7 +8,6 @@ pub struct PtxError {
     pub line: u32,
     /// One lowercase line: the problem and what is accepted.
     pub message: String,
-    /// Kind of the error.
     pub kind: Refused,
 }
 
@@ -22,7 +21,6 @@ pub enum Refused {
     Wrong,
     /// Not PTX.
     NoPtx,
-    /// PTX of an unknown version.
     TooNew,
 }
 
@@ -42,5 +40,4 @@ impl PtxError {
     }
 }
 
-/// Shorthand for the result of every loading step.
 pub(crate) type Loaded<T> = Result<T, PtxError>;

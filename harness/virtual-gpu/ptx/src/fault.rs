@@ -13,11 +13,7 @@ pub enum FaultKind {
     },
     /// The address is not a multiple of the access size.
     #[error("misaligned address {addr:#x} of an access of {bytes} bytes")]
-    Misaligned {
-        addr: u64,
-        /// Size of the access.
-        bytes: u32,
-    },
+    Misaligned { addr: u64, bytes: u32 },
     /// The instruction does not support the address space.
     #[error("address {addr:#x} is in the wrong address space")]
     InvalidAddressSpace { addr: u64 },
@@ -26,7 +22,6 @@ pub enum FaultKind {
     SharedOutOfRange {
         /// Offset in shared memory.
         offset: u64,
-        /// Shared memory of the block.
         bytes: u32,
     },
     /// `trap`.
@@ -35,39 +30,19 @@ pub enum FaultKind {
     /// `brkpt`.
     #[error("breakpoint instruction")]
     Breakpoint,
-    /// A device-side assertion.
     #[error("{file}:{line}: {function}: assertion `{message}` failed")]
-    Assert {
-        /// The asserted expression.
-        message: String,
-        /// Source file.
-        file: String,
-        /// Source line.
-        line: u32,
-        /// Function that contains it.
-        function: String,
-    },
-    /// Calls exceed the stack.
+    Assert { message: String, file: String, line: u32, function: String },
     #[error("call stack exceeds its limit of {limit_bytes} bytes")]
-    StackOverflow {
-        /// Limit per thread.
-        limit_bytes: u32,
-    },
+    StackOverflow { limit_bytes: u32 },
     /// A call or a jump to an address without code.
     #[error("invalid program counter {addr:#x}")]
-    InvalidPc {
-        /// Value of the pointer or index.
-        addr: u64,
-    },
+    InvalidPc { addr: u64 },
     /// An instruction with a result that the PTX ISA leaves undefined.
     #[error("illegal instruction `{opcode}`")]
     IllegalInstruction { opcode: String },
     /// The budget of warp-instructions is used up.
     #[error("launch exceeded its budget of {warp_instructions} warp-instructions")]
-    LaunchTimeout {
-        /// The budget.
-        warp_instructions: u64,
-    },
+    LaunchTimeout { warp_instructions: u64 },
     /// All live threads wait, and some of them for a change of memory.
     #[error("{}no running thread can end a loop{}", left_text(.not_started), polled_text(.polled))]
     Endless {
@@ -76,10 +51,8 @@ pub enum FaultKind {
         /// Blocks that cannot start before others end.
         not_started: u64,
     },
-    /// All live threads wait for each other.
     #[error("all remaining threads wait at barriers")]
     Deadlock,
-    /// The launch has invalid arguments.
     #[error("launch refused: {0}")]
     BadLaunch(String),
 }
@@ -100,11 +73,8 @@ fn left_text(not_started: &u64) -> String {
 #[error("{kind} in {function} at line {line}, block {block:?}, thread {thread:?}")]
 pub struct KernelFault {
     pub kind: FaultKind,
-    /// Function of the faulting instruction.
     pub function: String,
-    /// Line of the PTX text.
     pub line: u32,
-    /// Block index in the grid.
     pub block: [u32; 3],
     /// Thread index in the block: the first lane that faulted.
     pub thread: [u32; 3],

@@ -57,12 +57,10 @@ impl Footprint {
         self.lines * LINE_BYTES
     }
 
-    /// Indices of ranges that were read.
     pub fn read_ranges(&self) -> Vec<usize> {
         self.indices(|range| range.read)
     }
 
-    /// Indices of ranges that were written.
     pub fn written_ranges(&self) -> Vec<usize> {
         self.indices(|range| range.written)
     }

@@ -5,7 +5,6 @@
 
 use crate::error::{Loaded, PtxError};
 
-/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind<'a> {
     /// Identifier, opcode, register, directive.
@@ -18,13 +17,11 @@ pub(crate) enum Kind<'a> {
     F64(u64),
     /// Quoted text without its quotes.
     Text(&'a str),
-    /// Any single other character.
     Punct(char),
     /// After the last token.
     End,
 }
 
-/// A token with its line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token<'a> {
     pub kind: Kind<'a>,

@@ -58,7 +58,6 @@ pub use module::{Kernel, Module, Param, Relocation, Symbol, Target};
 pub use program::Program;
 pub use types::{Space, Ty, window};
 
-/// Parses, checks and decodes a PTX text.
 pub fn parse(text: &str) -> Result<Module, PtxError> {
     // Drivers accept the text with its terminating NUL.
     decode::module(&parse::module(text.trim_end_matches('\0'))?)

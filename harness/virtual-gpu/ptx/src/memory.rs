@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 
 use crate::fault::FaultKind;
 
-/// One mapped range.
 #[derive(Debug, Clone, Copy)]
 struct Range {
     base: u64,
@@ -43,7 +42,6 @@ pub struct DeviceMemory<'a> {
     owner: PhantomData<&'a mut [u8]>,
 }
 
-/// An offset into a mapped range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeOffset {
     /// Index of the range, in the order of mapping.

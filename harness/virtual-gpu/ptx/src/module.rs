@@ -3,26 +3,20 @@
 use crate::code::{FuncCode, Properties};
 use crate::types::Space;
 
-/// A parameter of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
-    /// Name in the text.
     pub name: String,
     /// Byte offset in the argument buffer.
     pub offset: u32,
-    /// Size in bytes.
     pub bytes: u32,
-    /// Alignment in bytes.
     pub align: u32,
 }
 
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// Name in the text.
     pub name: String,
     /// Parameters in order.
     pub params: Vec<Param>,
-    /// Size of the argument buffer.
     pub param_bytes: u32,
     /// Static shared memory of a block. Variables of the module and of device functions count for
     /// every kernel.
@@ -36,7 +30,6 @@ pub struct Kernel {
     pub max_threads: Option<[u32; 3]>,
     /// `.reqntid`.
     pub required_threads: Option<[u32; 3]>,
-    /// Properties of its code.
     pub properties: Properties,
     pub(crate) function: usize,
 }
@@ -50,7 +43,6 @@ pub enum Target {
     Function(usize),
 }
 
-/// A pointer in an initialiser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relocation {
     /// Offset of the pointer's eight bytes in the symbol.
@@ -63,13 +55,10 @@ pub struct Relocation {
 /// A variable to which the caller assigns device memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
-    /// Name in the text.
     pub name: String,
     /// `Global` or `Const`.
     pub space: Space,
-    /// Size in bytes.
     pub bytes: u64,
-    /// Alignment in bytes.
     pub align: u32,
     /// Leading bytes; the rest is zero.
     pub init: Vec<u8>,

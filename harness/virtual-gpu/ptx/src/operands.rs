@@ -9,7 +9,6 @@ pub(crate) type Row = u16;
 /// No row: an absent operand.
 pub(crate) const NO_ROW: Row = u16::MAX;
 
-/// A predicate operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PredRef {
     pub row: Row,
@@ -102,10 +101,8 @@ pub(crate) struct Product {
     pub c: [Row; 8],
 }
 
-/// What a call goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Callee {
-    /// Function index of the module.
     Direct(u32),
     /// 64-bit row holding a function pointer.
     Indirect(Row),
@@ -127,7 +124,6 @@ impl ParamWords {
     }
 }
 
-/// A call with its arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct CallSite {
     pub callee: Callee,

@@ -215,13 +215,10 @@ named! {
         Arrive,
         /// Count of true predicates, to a 32-bit row.
         Popc "popc",
-        /// Conjunction, to a predicate.
         And "and",
-        /// Disjunction, to a predicate.
         Or "or",
     }
 
-    /// Special registers.
     pub(crate) enum Special {
         Tid(u8),
         Ntid(u8),

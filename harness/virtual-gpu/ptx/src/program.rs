@@ -45,7 +45,6 @@ impl Program {
         Ok(program)
     }
 
-    /// The bound module.
     pub fn module(&self) -> &Module {
         &self.module
     }

@@ -1,7 +1,6 @@
 //! PTX's fundamental types and state spaces (PTX ISA, "State Spaces, Types, and Variables").
 
 named! {
-    /// A fundamental type.
     pub enum Ty {
         /// Untyped 8 bits.
         B8 "b8",
@@ -31,7 +30,6 @@ named! {
         F32 "f32",
         /// IEEE 754 binary64.
         F64 "f64",
-        /// Predicate.
         Pred "pred",
     }
 }
@@ -63,19 +61,14 @@ impl Ty {
 }
 
 named! {
-    /// A state space.
     pub enum Space {
         /// Resolved by the address at run time.
         Generic,
-        /// Device memory.
         Global "global",
         /// Read-only device memory.
         Const "const",
-        /// Memory of a block.
         Shared "shared",
-        /// Memory of a thread.
         Local "local",
-        /// Arguments.
         Param "param",
     }
 }

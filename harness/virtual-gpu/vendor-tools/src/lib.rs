@@ -3,5 +3,4 @@
 pub mod nvidia_cuda_mps;
 pub mod nvidia_smi;
 
-/// Every command.
 pub const NAMES: [&str; 3] = [nvidia_cuda_mps::CONTROL, nvidia_cuda_mps::SERVER, nvidia_smi::NAME];

@@ -135,9 +135,7 @@ entries! {
 /// Options of the compiler, as the program passes them.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How many there are.
     pub count: c_uint,
-    /// Their numbers.
     pub options: *mut c_int,
     /// Their values, or where results go.
     pub values: *mut *mut c_void,

@@ -50,7 +50,6 @@ struct Fuzz {
 }
 
 impl Fuzz {
-    /// A handle, mostly of the kind that the call expects. The kind is part of the handle.
     fn of_kind(&mut self, kind: u64) -> Handle {
         let own: Vec<u64> = self.handles.iter().copied().filter(|h| h >> 44 == kind).collect();
         match self.dice.below(5) {
@@ -121,7 +120,6 @@ impl Fuzz {
         assert_ne!(code, 999, "{name}: an internal error (its reason was printed)");
     }
 
-    /// Keeps a returned handle.
     fn keep(&mut self, handle: Handle) {
         if !handle.is_null() {
             self.handles.push(handle as u64);

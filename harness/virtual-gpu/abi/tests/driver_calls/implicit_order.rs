@@ -5,7 +5,6 @@ use std::ptr::null_mut;
 
 use super::*;
 
-/// Duration of one spin.
 const STEP_NS: u64 = 2_000_000;
 
 const LEGACY: usize = 1;

@@ -70,7 +70,6 @@ fn launch(function: Handle, grid: u32, block: u32, stream: Handle, args: &mut [u
     launch_on(function, (grid, block, 0), stream, args)
 }
 
-/// Free bytes of the device.
 fn free_bytes() -> Result<usize, Error> {
     let (mut free, mut total) = (0, 0);
     ok!(cuMemGetInfo_v2(&raw mut free, &raw mut total))?;

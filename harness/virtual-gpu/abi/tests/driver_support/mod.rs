@@ -11,7 +11,6 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::session::{ENV, Session};
 use gpubench_virtual_gpu_model::machine::Machine;
 
-/// The code of a call of the interface.
 macro_rules! call {
     ($name:ident($($argument:expr),* $(,)?)) => {{
         // SAFETY: handles are keys of tables, so that each is valid or refused; pointers are null,

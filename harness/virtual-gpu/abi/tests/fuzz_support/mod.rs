@@ -56,7 +56,6 @@ pub fn joined(machine: &str) -> (tempfile::TempDir, Arc<Device>) {
     (dir, device)
 }
 
-/// A new context.
 pub fn context() -> Handle {
     let mut context = null_mut();
     // SAFETY: a valid pointer.

@@ -29,7 +29,6 @@ fn with_streams(
     })
 }
 
-/// Virtual time of the body.
 fn timed(body: impl FnOnce() -> Result<(), Error>) -> Result<u64, Error> {
     let device = device().map_err(|code| format!("{code:?}"))?;
     let begin_ns = device.now_ns();

@@ -10,13 +10,11 @@ macro_rules! test_name {
     }};
 }
 
-/// The name of the test around a function.
 fn name_around<F>(_: F) -> &'static str {
     let name = std::any::type_name::<F>().trim_end_matches("::here");
     name.trim_end_matches("::{{closure}}")
 }
 
-/// The text of a file of the harness's tests.
 fn harness_test(file: &str) -> std::io::Result<String> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/it");
     std::fs::read_to_string(folder.join(file))

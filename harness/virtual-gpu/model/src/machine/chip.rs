@@ -150,7 +150,6 @@ pub struct Resident {
     /// Bytes that a block moves between two waits for its loads, where it moves the most; infinite
     /// if it never waits.
     pub block_bytes: f64,
-    /// Number of resident blocks.
     pub blocks: u64,
     /// SMs that they are on.
     pub sms: u64,

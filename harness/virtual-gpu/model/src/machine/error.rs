@@ -7,38 +7,19 @@ use serde::de::DeserializeOwned;
 pub enum MachineError {
     /// No built-in machine and no file of that name.
     #[error("unknown virtual machine {name:?} (known: {known}; or the path of a machine file)")]
-    Unknown {
-        /// Name or path in the request.
-        name: String,
-        /// Names of the built-in machines.
-        known: String,
-    },
-    /// The file cannot be read.
+    Unknown { name: String, known: String },
     #[error("machine file {path}: {source}")]
-    Read {
-        /// Path of the file.
-        path: String,
-        /// Error of the system.
-        source: std::io::Error,
-    },
+    Read { path: String, source: std::io::Error },
     /// The text is not a machine file.
     #[error("machine file {path}: {message}")]
     Parse {
-        /// Path of the file.
         path: String,
         /// The parser's message, on one line.
         message: String,
     },
     /// A value outside its accepted range.
     #[error("machine file {path}: {key} is {found}, accepted is {accepted}")]
-    Value {
-        /// Path of the file.
-        path: String,
-        key: &'static str,
-        found: String,
-        /// The accepted values.
-        accepted: String,
-    },
+    Value { path: String, key: &'static str, found: String, accepted: String },
 }
 
 /// Parses a TOML file; `path` is for messages.
@@ -49,7 +30,6 @@ pub(super) fn read<T: DeserializeOwned>(path: &str, text: &str) -> Result<T, Mac
     })
 }
 
-/// Refuses a value.
 pub(super) fn wrong(
     path: &str,
     key: &'static str,

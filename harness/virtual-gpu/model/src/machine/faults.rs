@@ -178,7 +178,6 @@ impl Evidence {
 }
 
 impl FaultRow {
-    /// Whether it is about a fault, under a mechanism or under all.
     #[must_use]
     pub fn is_of(&self, fault: &str, under: Under) -> bool {
         self.under.is_none_or(|own| own == under) && self.faults.iter().any(|name| name == fault)

@@ -283,7 +283,6 @@ impl Machine {
         self.check_sharing(path)
     }
 
-    /// The constants of the simulation.
     #[must_use]
     pub fn rules(&self) -> Rules {
         Rules {

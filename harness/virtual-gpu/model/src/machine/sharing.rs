@@ -181,14 +181,12 @@ impl Machine {
             .collect()
     }
 
-    /// Device memory of an MPS server.
     #[must_use]
     pub fn mps_server_bytes(&self) -> u64 {
         let own = self.mps.as_ref().and_then(|mps| mps.server_mib);
         own.unwrap_or(self.memory.context_mib) << 20
     }
 
-    /// Device memory of the context of an MPS client.
     #[must_use]
     pub fn mps_client_bytes(&self) -> u64 {
         let own = self.mps.as_ref().and_then(|mps| mps.client_mib);
@@ -250,7 +248,6 @@ impl Machine {
     }
 }
 
-/// A share as a fixed-point number.
 pub(super) fn fixed_point(share: f64) -> u64 {
     (share * ONE as f64).round() as u64
 }

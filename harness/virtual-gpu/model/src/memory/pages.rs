@@ -44,7 +44,6 @@ pub(super) fn new_pages(state: &State, (instance, free): (u32, u64), bytes: u64)
     starts.find_map(|start| first_fit(state, start..start + part.memory_bytes, bytes))
 }
 
-/// The first free range of so many bytes in whole pages.
 fn first_fit(state: &State, range: Range<u64>, bytes: u64) -> Option<u64> {
     let mut live: Vec<(u64, u64)> = state
         .allocations

@@ -3,7 +3,6 @@
 use crate::noise::{self, Kind};
 use crate::state::{CAUSES, Cause, NONE, State};
 
-/// Most Xids of one fault in a table.
 pub const XIDS_OF_FAULT: usize = 4;
 
 /// The answer to a fault of one cause.
@@ -38,7 +37,6 @@ pub struct FaultRules {
     pub answers: Answers,
     /// Planted: faults of an MPS client stay with that client.
     pub mps_contained: bool,
-    /// Planted: a fault reaches the other compute instances of its GPU instance.
     pub cross_compute_instances: bool,
     /// Planted: a fault reaches every context on the device.
     pub cross_contexts: bool,

@@ -17,7 +17,6 @@ use super::placement::Running;
 use super::share::fair_speeds;
 use super::{Queues, Rules, usage};
 
-/// Whether the context's group is on its engine and running.
 fn has_engine(state: &State, context: u32) -> bool {
     let context = &state.contexts.rows[context as usize];
     let engine = &state.engines.rows[context.engine as usize];

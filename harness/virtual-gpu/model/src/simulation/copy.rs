@@ -44,7 +44,6 @@ pub fn start(state: &mut State, queues: &dyn Queues) -> bool {
     changed
 }
 
-/// The context that owns the address space of a stream.
 fn space_of(state: &State, stream: usize) -> usize {
     let context = state.streams.rows[stream].context as usize;
     state.contexts.rows[context].space as usize

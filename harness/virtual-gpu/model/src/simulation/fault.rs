@@ -23,7 +23,6 @@ struct Raised<'a> {
     culprit: u32,
     /// The context that caused it, as it was then.
     source: Context,
-    /// When calls begin to fail.
     due_ns: u64,
 }
 
@@ -143,9 +142,7 @@ fn is_contained(rules: &Rules, raised: &Raised<'_>) -> bool {
 /// What the kernels of a context do until its calls fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meanwhile {
-    /// They stand still.
     Halted,
-    /// They continue.
     Running,
 }
 

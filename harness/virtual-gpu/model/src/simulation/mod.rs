@@ -36,7 +36,6 @@ pub struct Rules {
     /// How faults are answered, and which contexts they reach.
     pub faults: FaultRules,
     pub idle_power_mw: u64,
-    /// Power cap: the clock drops to keep it.
     pub power_cap_mw: u64,
     /// Length of the window over which utilisation is averaged.
     pub utilisation_window_ns: u64,

@@ -9,11 +9,9 @@
 use super::share::Members;
 use crate::state::{ComputeEngine, Context, InFlight, NONE, RESOURCES, Resource, State, WHOLE};
 
-/// One running kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Running {
     pub stream: usize,
-    /// Context of the stream.
     pub context: u32,
     /// Power above idle at full speed, in milliwatts.
     pub power_mw: u32,
@@ -21,9 +19,7 @@ pub struct Running {
     pub sms: u32,
     /// Share of each resource of the whole device that it uses at full speed, in fixed point.
     pub demand: [u32; RESOURCES],
-    /// What it keeps in flight to memory.
     pub in_flight: InFlight,
-    /// Some of its blocks wait for others to end.
     pub blocks_wait: bool,
     /// Lower numbers go first.
     pub priority: i32,
@@ -32,11 +28,8 @@ pub struct Running {
 /// SMs next to each other with the same kernels on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SmGroup {
-    /// The first one, from the start of the engine.
     first: u32,
-    /// How many.
     pub sms: u32,
-    /// Kernels with blocks on them.
     pub kernels: Members,
     /// For each client with a percentage, the bit of its first kernel.
     clients: Members,
@@ -132,7 +125,6 @@ const fn is_client(context: &Context) -> bool {
     context.sm_share != 0 && context.server != NONE && context.partition == NONE
 }
 
-/// The SMs of a green context or a static partition, from the start of the engine.
 fn fixed_sms(context: &Context, engine: &ComputeEngine) -> Option<(u32, u32)> {
     let end = context.sm_first + context.sm_count;
     let is_fixed = context.sm_share != 0 && !is_client(context) && context.sm_count != 0;
@@ -146,7 +138,6 @@ fn first_of_client(running: &[Running], context: &Context, k: usize) -> usize {
     if is_client(context) { first } else { k }
 }
 
-/// Cuts the group that holds an SM in front of it.
 fn cut(groups: &mut Vec<SmGroup>, at: u32) {
     let inside = |group: &SmGroup| group.first < at && at < group.first + group.sms;
     if let Some(index) = groups.iter().position(inside) {
@@ -154,7 +145,6 @@ fn cut(groups: &mut Vec<SmGroup>, at: u32) {
     }
 }
 
-/// Keeps the first SMs of a group in it and makes a group of the others.
 fn split(groups: &mut Vec<SmGroup>, index: usize, keep: u32) {
     let group = groups[index];
     groups[index].sms = keep;

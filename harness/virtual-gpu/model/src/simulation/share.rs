@@ -20,7 +20,6 @@ const ROUNDS: usize = 16;
 /// A kernel that uses a capacity.
 #[derive(Debug, Clone, Copy)]
 pub struct User {
-    /// Index of the running kernel.
     pub kernel: usize,
     /// What it uses at full speed, in fixed point.
     pub demand: u64,
@@ -30,12 +29,9 @@ pub struct User {
     pub order: i32,
 }
 
-/// A capacity and its users.
 #[derive(Debug, Clone)]
 pub struct Limit {
-    /// The capacity, in fixed point.
     pub capacity: u64,
-    /// Kernels that use it.
     pub users: Vec<User>,
 }
 

@@ -28,22 +28,16 @@ pub const WHOLE: u32 = 0;
 pub struct GpuInstance {
     /// Whether the row is in use.
     pub live: bool,
-    /// Number that NVML gives it.
     pub id: u32,
     /// Changes when the row is reused, so that old handles are invalid.
     pub generation: u64,
     /// Its profile, as an index into the machine file's list.
     pub profile: u32,
-    /// First memory slot.
     pub slot_start: u32,
-    /// Memory slots.
     pub slots: u32,
     pub sm_first: u32,
-    /// SMs.
     pub sm_count: u32,
-    /// Offset of its memory on the device.
     pub memory_offset: u64,
-    /// Size of its memory.
     pub memory_bytes: u64,
     /// Size of its share of the L2.
     pub l2_bytes: u64,
@@ -53,13 +47,10 @@ pub struct GpuInstance {
     pub copies: [CopyEngine; 2],
 }
 
-/// One copy engine: one copy at a time.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct CopyEngine {
-    /// Stream whose head is on the engine.
     pub stream: u32,
-    /// Time spent copying.
     pub busy_ns: u64,
     /// Bytes moved, for counters.
     pub bytes: u64,
@@ -79,14 +70,11 @@ pub struct ComputeEngine {
     pub live: bool,
     /// Number that NVML gives the compute instance, within its GPU instance.
     pub id: u32,
-    /// Row of its GPU instance.
     pub instance: u32,
     /// Number of its slices, which identifies its compute profile.
     pub profile: u32,
-    /// First slice.
     pub slice_start: u32,
     pub sm_first: u32,
-    /// SMs.
     pub sm_count: u32,
     /// Its share of the device's SMs, in fixed point.
     pub sm_share: u64,
@@ -98,17 +86,14 @@ pub struct ComputeEngine {
     pub running: bool,
     /// Whether another group waits for the end of the slice.
     pub contested: bool,
-    /// End of the present slice.
     pub slice_end_ns: u64,
     /// When the present span on the engine began.
     pub interval_start_ns: u64,
     /// A switch is under way until then; 0 if none is.
     pub switch_end_ns: u64,
-    /// Switches ever made.
     pub switches: u64,
     /// Time with at least one kernel running.
     pub busy_ns: u64,
-    /// Present usage of its kernels.
     pub use_now: Usage,
     /// Past usage: the sum over each nanosecond.
     pub used: Usage,
@@ -120,12 +105,10 @@ pub struct ComputeEngine {
 pub struct Usage {
     /// Share of each of the device's resources, in fixed point.
     pub shares: [u128; RESOURCES],
-    /// SMs with a block on them.
     pub sms: u128,
 }
 
 impl Usage {
-    /// Adds another usage, that many times.
     pub fn add(&mut self, other: &Self, times: u64) {
         for (sum, share) in self.shares.iter_mut().zip(other.shares) {
             *sum += share * u128::from(times);
@@ -160,7 +143,6 @@ impl Default for ComputeEngine {
     }
 }
 
-/// MIG mode of the device.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct MigMode {
@@ -180,7 +162,6 @@ pub struct MpsDaemon {
     pub live: bool,
     /// Static SM partitions instead of percentages.
     pub static_partitions: bool,
-    /// Row of its process.
     pub process: u32,
     /// Hash of its pipe directory, by which clients find it.
     pub pipe: u64,
@@ -194,29 +175,23 @@ pub struct MpsDaemon {
     pub priority: u32,
 }
 
-/// State of an MPS server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum ServerState {
-    /// Accepts clients.
     #[default]
     Active,
     /// A client's fatal fault reached every client; it accepts none until all of them have left.
     Fault,
 }
 
-/// One MPS server: a process with a context for its clients.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct MpsServer {
     /// Whether the row is in use.
     pub live: bool,
     pub state: ServerState,
-    /// Row of its daemon.
     pub daemon: u32,
-    /// Row of its process.
     pub process: u32,
-    /// User id of its clients.
     pub uid: u32,
     /// Its context, which defines the group of its clients.
     pub context: u32,
@@ -228,30 +203,24 @@ pub struct MpsServer {
     pub ready_ns: u64,
 }
 
-/// One static SM partition of an MPS daemon.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct SmPartition {
     /// Whether the row is in use.
     pub live: bool,
-    /// Row of its daemon.
     pub daemon: u32,
     /// Number by which clients select it.
     pub id: u32,
     pub sm_first: u32,
-    /// SMs.
     pub sm_count: u32,
 }
 
-/// Memory limits of one control group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct MemoryGroup {
     /// Whether the row is in use.
     pub live: bool,
-    /// Hash of its folder.
     pub key: u64,
-    /// Soft limit, in bytes.
     pub soft_bytes: u64,
     /// Hard limit, in bytes; 0 for none.
     pub hard_bytes: u64,

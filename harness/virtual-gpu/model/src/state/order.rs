@@ -14,13 +14,10 @@ pub enum Order {
     /// None: `CU_STREAM_NON_BLOCKING`, or a stream of the driver.
     #[default]
     Free,
-    /// Each waits for the other.
     Blocking,
-    /// It is the legacy default stream.
     Legacy,
 }
 
-/// Streams and sequence numbers that the next operation of a stream must wait for.
 #[must_use]
 pub fn implicit_waits(state: &State, stream: usize) -> Vec<(u32, u64)> {
     let own = &state.streams.rows[stream];
@@ -42,7 +39,6 @@ pub fn implicit_waits(state: &State, stream: usize) -> Vec<(u32, u64)> {
     .collect()
 }
 
-/// Records that a stream waits for these operations from now on.
 pub fn waited(state: &mut State, stream: usize, operations: &[(u32, u64)]) {
     for &(slot, seq) in operations {
         match state.streams.rows[stream].order {

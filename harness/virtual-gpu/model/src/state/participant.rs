@@ -1,17 +1,13 @@
 //! The threads that participate in the virtual clock, and their wait conditions.
 
-/// State of a participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum ParticipantStatus {
-    /// The slot is free.
     #[default]
     Free,
     /// Announced by its creator, not yet started: the clock stands.
     Expected,
-    /// Running: the clock stands.
     Running,
-    /// Waiting for its condition.
     Waiting,
 }
 
@@ -28,7 +24,6 @@ pub enum Condition {
     Context,
     /// Room for that many operations in a stream's ring.
     Room,
-    /// An unpark by another participant.
     Unpark,
 }
 
@@ -36,9 +31,7 @@ pub enum Condition {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Participant {
-    /// Its state.
     pub status: ParticipantStatus,
-    /// Its wait condition.
     pub condition: Condition,
     /// An unpark arrived that no park has consumed yet.
     pub token: bool,
@@ -48,10 +41,8 @@ pub struct Participant {
     pub tid: u32,
     /// Stream, context or row of the condition.
     pub target: u32,
-    /// Sequence number of the condition.
     pub seq: u64,
     /// Earliest instant at which it can run.
     pub ready_ns: u64,
-    /// When the clock was last granted to it.
     pub granted_ns: u64,
 }

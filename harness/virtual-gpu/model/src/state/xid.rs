@@ -6,7 +6,6 @@ use super::{Cause, Process, State, WHOLE};
 /// Xid events kept.
 pub const XIDS: usize = 64;
 
-/// One Xid event.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Xid {
@@ -46,7 +45,6 @@ impl Xid {
 }
 
 impl State {
-    /// Adds an Xid to the log, at the present instant.
     pub fn log_xid(&mut self, xid: Xid) {
         let at = (self.xids_raised % XIDS as u64) as usize;
         self.xids.rows[at] = Xid { time_ns: self.now_ns, ..xid };
@@ -74,7 +72,6 @@ pub const PENDING_FAULTS: usize = 32;
 pub struct PendingFault {
     /// When they are; 0 if the slot is free.
     pub due_ns: u64,
-    /// What happened.
     pub cause: Option<Cause>,
     /// Row of the MPS server of the culprit, [`NONE`](super::NONE) without MPS.
     pub server: u32,

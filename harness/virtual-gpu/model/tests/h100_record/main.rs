@@ -10,7 +10,6 @@ mod record;
 
 type Error = Box<dyn std::error::Error>;
 
-/// One line of a table.
 fn print_row(name: &str, real: f64, model: f64) {
     let error = 100.0 * (model / real - 1.0);
     println!("{name:<24} {real:.3} {model:.3} {error:+.1} %");

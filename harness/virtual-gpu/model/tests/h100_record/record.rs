@@ -17,7 +17,6 @@ impl Record {
         Ok(Self(serde_json::from_slice(&std::fs::read(path)?)?))
     }
 
-    /// The retention of a row.
     pub fn retention(&self, mechanism: &str, sub_axis: &str) -> Result<f64, Error> {
         let rows = self.0["matrix"].as_array().ok_or("no matrix")?;
         let row =

@@ -165,7 +165,6 @@ fn adds(inst: &Inst) -> bool {
     )
 }
 
-/// Flat number of the first predicate.
 pub(crate) fn first_predicate(func: &FuncCode) -> usize {
     usize::from(func.rows32) + usize::from(func.rows64)
 }

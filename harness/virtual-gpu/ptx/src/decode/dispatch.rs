@@ -89,7 +89,6 @@ impl<'a> Mods<'a> {
         }
     }
 
-    /// The operands, once.
     pub(crate) fn operands(&mut self) -> Vec<Operand<'a>> {
         std::mem::take(&mut self.operands)
     }

@@ -262,7 +262,6 @@ pub(super) fn resolve_inits(
     Ok(symbols)
 }
 
-/// Layout of static shared memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SharedLayout {
     pub(super) bytes: u32,

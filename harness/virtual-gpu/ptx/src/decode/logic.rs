@@ -320,7 +320,6 @@ impl<'a> Decoder<'a, '_> {
     }
 }
 
-/// The special register of a name (PTX ISA, "Special Registers").
 fn special(name: &str) -> Option<Special> {
     let (vector, component) = name.split_once('.').unwrap_or((name, ""));
     let axis = match component {

@@ -82,7 +82,6 @@ impl<'a> Decoder<'a, '_> {
         Ok((vector, ty))
     }
 
-    /// The registers of an access: one operand or the elements of a vector.
     fn elements(&self, op: &Operand<'a>, vector: u8) -> Loaded<Vec<Operand<'a>>> {
         let parts = match (op, vector) {
             (Operand::Vector(parts), 2 | 4) => parts.clone(),
@@ -431,8 +430,11 @@ impl<'a> Decoder<'a, '_> {
 }
 
 pub(super) enum AccessLocation {
-    /// Run-time address in a space.
-    Address { space: Space, base: Row, offset: i64 },
+    Address {
+        space: Space,
+        base: Row,
+        offset: i64,
+    },
     /// Inside a parameter variable, at a constant offset.
     Words(ParamWords, u32),
 }

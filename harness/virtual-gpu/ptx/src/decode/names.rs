@@ -7,7 +7,6 @@ use std::collections::HashMap;
 /// The condition code register: a predicate with a name that no text can contain.
 pub(crate) const CARRY: &str = "carry flag";
 
-/// The row of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reg {
     R32(Row),
@@ -26,7 +25,6 @@ pub(crate) enum Var {
     Local(u32),
     /// Offset in the block's shared memory.
     Shared(u32),
-    /// The dynamic part of shared memory.
     DynamicShared,
 }
 

@@ -10,7 +10,6 @@ use crate::memory::DeviceMemory;
 use crate::operands::{Access, NO_ROW, Row};
 use crate::types::{Space, Ty, window};
 
-/// Memory that an access of a warp can reach.
 pub(crate) struct WarpMemory<'m, 'a, 'b> {
     pub memory: &'m mut DeviceMemory<'a>,
     pub footprint: &'m mut Footprint,
@@ -221,7 +220,6 @@ pub(crate) fn sector_bytes(all: &[u64; 32], active: u32) -> u64 {
     count as u64 * SECTOR_BYTES
 }
 
-/// The resolved target of one lane's access.
 pub(super) enum LaneTarget {
     Global(u64),
     Shared(usize),

@@ -7,7 +7,6 @@ use crate::inst::Inst;
 use crate::operands::{Bar, NO_ROW};
 use crate::ops::BarKind;
 
-/// The running block.
 pub(super) struct Block {
     pub index: [u32; 3],
     pub threads: u32,

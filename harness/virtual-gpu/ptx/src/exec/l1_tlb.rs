@@ -43,9 +43,7 @@ pub(crate) struct L1Tlb {
     pages: Vec<u64>,
     next_page: usize,
     last_page: u64,
-    /// Number of atomics by word.
     words: FxHashMap<u64, u64>,
-    /// Lowest and highest word.
     words_within: (u64, u64),
     /// Whether the last load hit in L1 with all its sectors.
     pub hit: bool,

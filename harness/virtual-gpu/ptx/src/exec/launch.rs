@@ -19,7 +19,6 @@ pub trait Timer {
     fn globaltimer_ns(&mut self, active_ns: u64) -> u64;
 }
 
-/// Bounds of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum warp-instructions of the whole call; one more is a [`FaultKind::LaunchTimeout`].
@@ -29,7 +28,6 @@ pub struct Limits {
     pub extrapolate_after: Option<u64>,
     /// Blocks that run at the same time, if one waits for another. At 1 none does.
     pub resident_blocks: u64,
-    /// Stack of a thread, for calls.
     pub stack_bytes: u32,
     /// Share of an L1 that a block has; 0 for none.
     pub l1_bytes: u64,
@@ -55,47 +53,34 @@ impl Default for Limits {
     }
 }
 
-/// One launch of a kernel.
 pub struct Launch<'l> {
-    /// Name of the kernel.
     pub kernel: &'l str,
-    /// Blocks in each dimension.
     pub grid: [u32; 3],
-    /// Threads of a block in each dimension.
     pub block: [u32; 3],
     /// Shared memory beyond the static part.
     pub dynamic_shared_bytes: u32,
-    /// The argument buffer.
     pub params: &'l [u8],
-    /// SM that runs a block.
     pub block_smid: &'l dyn Fn(u64) -> u32,
     /// Active time of the launch at which a block starts.
     pub block_start_ns: &'l dyn Fn(u64) -> u64,
     /// Value of `%nsmid`.
     pub sm_count: u32,
-    /// Bounds.
     pub limits: Limits,
-    /// Timing of instructions.
     pub model: &'l CycleModel,
 }
 
-/// Counts of one executed block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockCounts {
-    /// Linear index of the block.
     pub block: u64,
     pub counts: Counts,
 }
 
-/// The result of an execution.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Execution {
     /// Sums over the executed blocks.
     pub counts: Counts,
-    /// Lane-instructions among them that were extrapolated.
     pub extrapolated_lanes: u64,
     pub blocks: Vec<BlockCounts>,
-    /// Lines and ranges touched.
     pub footprint: Footprint,
     /// Printed text, one entry per call of `printf`.
     pub printed: Vec<String>,

@@ -18,25 +18,21 @@ use crate::program::Program;
 /// Steps that a warp runs before the block's other warps.
 pub(super) const WARP_STEPS: u32 = 16 * 1024;
 
-/// The executor of one launch.
 pub(crate) struct Machine<'m, 'a, 'l> {
     pub(super) program: &'l Program,
     pub(super) launch: &'l Launch<'l>,
     pub(super) memory: &'m mut DeviceMemory<'a>,
     pub(super) timer: &'m mut dyn Timer,
     pub(super) simd: alu::Simd,
-    /// Counts of the running block.
     pub(super) counts: Counts,
     pub(super) footprint: Footprint,
     pub(super) done: Execution,
     printed_bytes: usize,
-    /// Warp-instructions left.
     pub(super) budget: u64,
     /// Lane-instructions executed; an instruction without active lanes counts as one.
     pub(super) executed: u64,
     /// Extrapolates loops once so many are executed; `None` executes every iteration.
     pub(super) extrapolate_after: Option<u64>,
-    /// Number of the turn of a warp.
     pub(super) turn: u64,
     /// Cycle of the launch until which the last turn that changed memory took.
     pub(super) changed_cycle: u64,
@@ -74,7 +70,6 @@ impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
         }
     }
 
-    /// Adds printed text, within its limit.
     pub(crate) fn print(&mut self, text: String) {
         self.memory.changes += 1;
         self.printed_bytes += text.len();

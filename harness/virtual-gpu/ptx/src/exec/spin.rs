@@ -21,7 +21,6 @@ use crate::types::Space;
 const COMPARISONS: u64 = 64;
 
 impl Warp {
-    /// The first fragment that waits for a change of memory.
     pub(super) fn spinning(&self, changes: u64) -> Option<&Fragment> {
         let spins = |f: &&Fragment| f.wait == Wait::Ready && f.spins_since == changes;
         self.fragments.iter().find(spins)

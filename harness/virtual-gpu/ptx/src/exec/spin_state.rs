@@ -10,7 +10,6 @@ const FIRST_COMPARISON: u64 = 256;
 /// What a warp does between two changes of memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Spin {
-    /// The count of changes that this is about.
     pub(super) changes: u64,
     /// Passages of backward branches since then.
     pub(super) passages: u64,
@@ -21,7 +20,6 @@ pub(crate) struct Spin {
     pub(super) snapshot: Option<Box<Snapshot>>,
     /// Address that the repeated loop reads, where it has one.
     pub(super) polled: Option<u64>,
-    /// Line of that read, or of the branch.
     pub(super) line: u32,
 }
 

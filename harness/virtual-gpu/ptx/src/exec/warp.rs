@@ -9,11 +9,9 @@ use crate::program::{Row32, Row64, Template};
 /// Wait state of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Can run.
     Ready,
     /// Other lanes in the mask of a `.sync` instruction.
     Lanes,
-    /// A block-wide barrier.
     Barrier(u8),
 }
 
@@ -37,10 +35,8 @@ pub(crate) struct Fragment {
     pub spins_since: u64,
 }
 
-/// One warp of a block.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Warp {
-    /// Index in the block.
     pub index: u32,
     pub frames: Vec<Frame>,
     free: Vec<usize>,
@@ -56,11 +52,9 @@ pub(crate) struct Warp {
     /// Local memory, lane after lane, `local_stride` bytes each.
     pub local: Vec<u8>,
     pub local_stride: u32,
-    /// Loops that it is executing, for extrapolation.
     pub loops: WatchedLoops,
     /// Whether it repeats itself.
     pub spin: Spin,
-    /// Thread index of each lane.
     pub tid: [[u32; 32]; 3],
 }
 
@@ -95,7 +89,6 @@ impl Warp {
         self.local.resize(self.local_stride as usize * 32, 0);
     }
 
-    /// Index of a new frame.
     pub(crate) fn new_frame(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             self.frames.push(Frame::default());
@@ -245,7 +238,6 @@ pub(crate) struct Frame {
     pub ready: Vec<u64>,
     /// Index of the caller's frame; unused for the kernel itself.
     pub parent: usize,
-    /// Call site in the caller.
     pub site: usize,
     pub return_pc: u32,
     /// Lanes that have not returned.
@@ -356,7 +348,6 @@ impl Frame {
     }
 }
 
-/// The lanes in a mask.
 pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     (0..32).filter(move |lane| mask >> lane & 1 == 1)
 }

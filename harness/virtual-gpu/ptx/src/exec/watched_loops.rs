@@ -17,7 +17,6 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// One lane of a row by its flat number.
     pub(super) fn lane(&self, row: usize, lane: usize) -> u64 {
         let wide = row.wrapping_sub(self.r32.len());
         match (self.r32.get(row), self.r64.get(wide)) {

@@ -94,7 +94,6 @@ pub const SINGLES: [Row; 8] = [
     ),
 ];
 
-/// Double precision.
 pub const DOUBLES: [Row; 3] = [
     ("add.rn.f64", "add.rn.f64 %dd, %da, %db;", "%dd", |a, b, _| (g(a) + g(b)).to_bits()),
     ("ld.param.f64", "ld.param.f64 %dd, [k_g];", "%dd", |_, _, _| DOUBLE.to_bits()),

@@ -296,7 +296,6 @@ pub fn check_kernel(
     assert_eq!(count, inputs.len(), "{snippet}");
 }
 
-/// Edge values of integer arithmetic.
 const INTEGER_EDGES: [u64; 14] = [
     0,
     1,

@@ -19,20 +19,13 @@ const BUSY_NS: u64 = 8_000_000_000;
 /// Interval at which a waiting client checks again.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// A running daemon.
 pub struct Daemon {
     pub device: Device,
-    /// Its row in the state.
     pub row: u32,
-    /// Static partitions instead of percentages.
     pub static_partitions: bool,
-    /// One server for all users.
     pub(super) multiuser: bool,
-    /// User id of the daemon.
     pub uid: u32,
-    /// Protocol version.
     pub(super) protocol: u32,
-    /// Its pipe directory.
     pub pipe: PathBuf,
     pub(super) programs: Programs,
     pub(super) log: Log,
@@ -44,7 +37,6 @@ pub struct Daemon {
 /// State shared by the threads of a daemon.
 #[derive(Default)]
 pub struct Shared {
-    /// Processes of its servers.
     pub servers: Vec<Running>,
     pub named: Vec<NamedServer>,
     /// Every process that ever connected as a client, for the log.
@@ -55,7 +47,6 @@ pub struct Shared {
     pub quit_ns: Option<u64>,
 }
 
-/// One server.
 pub struct Running {
     pub process: Process,
     /// It accepts no more clients and ends when the present ones have left.
@@ -182,7 +173,6 @@ impl Daemon {
         Ok(row)
     }
 
-    /// Removes servers that have ended.
     pub fn remove_dead_servers(&self, shared: &mut Shared) -> Result<(), MpsError> {
         let before = shared.servers.len();
         shared.servers.retain_mut(|server| {

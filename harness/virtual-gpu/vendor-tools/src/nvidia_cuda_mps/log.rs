@@ -7,12 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::MpsError;
 
-/// Selects a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// Actions of the daemon.
     Control,
-    /// Events of servers and their clients.
     Server,
 }
 
@@ -34,7 +31,6 @@ impl Log {
         Ok(Self { files: Mutex::new([open("control.log")?, open("server.log")?]) })
     }
 
-    /// Adds a line.
     pub fn write(&self, which: Which, now_ns: u64, text: &str) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let (index, who) = match which {

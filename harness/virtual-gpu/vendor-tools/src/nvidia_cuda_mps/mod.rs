@@ -45,7 +45,6 @@ use options::{Mode, Options};
 pub const CONTROL: &str = "nvidia-cuda-mps-control";
 /// Name of the server's command.
 pub const SERVER: &str = "nvidia-cuda-mps-server";
-/// Default folder of the logs (MPS documentation).
 const LOG_DIRECTORY: &str = "/var/log/nvidia-mps";
 
 /// How this program starts itself under the two names.
@@ -53,20 +52,17 @@ const LOG_DIRECTORY: &str = "/var/log/nvidia-mps";
 pub struct Programs {
     /// Starts the control command; options are appended.
     pub control: fn() -> Command,
-    /// Starts a server.
     pub server: fn() -> Command,
 }
 
 /// Why a command of MPS fails. A refusal by a running daemon is an answer, not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum MpsError {
-    /// An unknown option.
     #[error(
         "unknown option {0:?} (accepted: -d, -f, -v, -q, -p 2|3, -S, --static-partitioning, \
          -multiuser-server, or a command)"
     )]
     Option(String),
-    /// An unavailable protocol version.
     #[error("protocol version {0:?} is not available (accepted: 2, and 3 from driver 615 on)")]
     Protocol(String),
     /// A refusal by a daemon of protocol version 3.
@@ -87,7 +83,6 @@ pub enum MpsError {
     /// A folder or file of the daemon cannot be used.
     #[error("{path}: {source}")]
     Io {
-        /// The folder or file.
         path: String,
         /// Error of the system.
         source: std::io::Error,
@@ -98,7 +93,6 @@ pub enum MpsError {
     /// No daemon answers.
     #[error("Cannot find MPS control daemon process")]
     Unreachable,
-    /// The program cannot be started.
     #[error("starting {what}: {source}")]
     Start {
         what: &'static str,
@@ -108,10 +102,8 @@ pub enum MpsError {
     /// A process of MPS failed to start, or refuses a command; the text says why.
     #[error("{0}")]
     Refused(String),
-    /// The state file is full.
     #[error("the virtual GPU has no room for another MPS {0}")]
     Full(&'static str),
-    /// The device cannot be used.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
@@ -172,7 +164,6 @@ fn print_version() -> Result<(), MpsError> {
     Ok(())
 }
 
-/// Folders of a daemon.
 #[derive(Debug, Clone)]
 struct Folders {
     pipe: PathBuf,
@@ -197,7 +188,6 @@ fn open_device() -> Result<Device, MpsError> {
     Ok(Device::open(Path::new(&dir))?)
 }
 
-/// Sets the process name to that of the command.
 fn set_process_name(name: &str) {
     let _ = std::fs::write("/proc/self/comm", name);
 }

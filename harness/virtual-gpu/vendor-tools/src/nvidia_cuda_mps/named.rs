@@ -14,25 +14,19 @@ use super::socket::bind;
 use gpubench_virtual_gpu_driver::placement::CONTROL_SOCKET;
 use gpubench_virtual_gpu_model::mps::ClientRequest;
 
-/// The namespace that every server has.
 pub const DEFAULT: &str = "default";
 
 pub struct NamedServer {
     pub name: String,
-    /// User id of its clients.
     pub uid: u32,
     /// Its devices as given in the command; without them all of the daemon's.
     pub devices: Option<String>,
-    /// Its row in the state.
     pub row: u32,
-    /// Its namespaces, the default one first.
     pub namespaces: Vec<Namespace>,
 }
 
-/// One namespace of a server.
 pub struct Namespace {
     pub name: String,
-    /// Limits of its clients.
     pub bounds: ClientRequest,
     pub socket: NamespaceSocket,
 }
@@ -40,7 +34,6 @@ pub struct Namespace {
 /// Identifies a namespace of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespaceId {
-    /// Name of the server.
     pub server: String,
     pub namespace: String,
 }

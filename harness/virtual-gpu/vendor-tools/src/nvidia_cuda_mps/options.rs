@@ -9,13 +9,9 @@ use super::MpsError;
 pub(super) enum Mode {
     /// Front end with commands from standard input.
     Front,
-    /// Front end with one command.
     Command(String),
-    /// Daemon in the background.
     Background,
-    /// Daemon in the foreground.
     Foreground,
-    /// Prints the version.
     Version,
 }
 

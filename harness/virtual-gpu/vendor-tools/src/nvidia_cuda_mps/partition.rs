@@ -99,7 +99,6 @@ fn all_chunks(state: &State, daemon: u32, chunk_sms: u32) -> u32 {
     state.engines.rows[engine as usize].sm_count / chunk_sms
 }
 
-/// The partitions of a daemon, with their rows.
 fn of(state: &State, daemon: u32) -> impl Iterator<Item = (u32, SmPartition)> + '_ {
     let rows = state.partitions.live().iter().enumerate();
     rows.filter(move |(_, p)| p.live && p.daemon == daemon).map(|(row, p)| (row as u32, *p))

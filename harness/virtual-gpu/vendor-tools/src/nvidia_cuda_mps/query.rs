@@ -8,7 +8,6 @@ use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS;
 use gpubench_virtual_gpu_model::mps;
 use gpubench_virtual_gpu_model::state::{ServerState, State};
 
-/// Row of the server with this process id.
 pub fn server_row(daemon: &Daemon, pid: &str) -> Result<u32, MpsError> {
     let shared = daemon.shared();
     let mut servers = shared.servers.iter();

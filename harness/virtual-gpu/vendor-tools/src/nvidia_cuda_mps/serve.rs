@@ -101,7 +101,6 @@ pub mod supervisor {
     pub struct Process {
         child: Child,
         stdin: Option<ChildStdin>,
-        /// Its row in the state.
         pub row: u32,
     }
 

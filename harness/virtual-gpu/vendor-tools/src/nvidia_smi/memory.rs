@@ -15,10 +15,8 @@ use gpubench_virtual_gpu_model::state::Context;
 /// Name of the subcommand, the first argument.
 pub(super) const NAME: &str = "memory-limits";
 
-/// A request of the subcommand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
-    /// Folder of the group.
     group: String,
     /// Soft and hard limit in bytes, 0 for no hard limit; absent to read them.
     limits: Option<(u64, u64)>,

@@ -17,7 +17,6 @@ use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
 use gpubench_virtual_gpu_driver::session;
 use settings::Setting;
 
-/// Name of the command.
 pub const NAME: &str = "nvidia-smi";
 
 /// Exit codes (nvidia-smi manual page, "Return value").
@@ -28,15 +27,12 @@ const NOT_FOUND: u8 = 6;
 const NO_DRIVER: u8 = 9;
 const OTHER: u8 = 255;
 
-/// The levels, by number.
 const LEVELS: [&str; 4] = ["Default", "Short", "Medium", "Long"];
 
 /// Output and exit code of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Text for the standard output.
     pub text: String,
-    /// Exit code.
     pub code: u8,
 }
 
@@ -87,7 +83,6 @@ pub fn answer(args: &[OsString], device: &Device) -> Result<Answer, DeviceError>
     }
 }
 
-/// Parses the arguments into a request and a device.
 fn parse<'a>(args: &[&'a str]) -> Result<(Request, Option<&'a str>), Answer> {
     let [first, rest @ ..] = args else {
         return Err(refusal(NOT_SUPPORTED, NOT_HERE));

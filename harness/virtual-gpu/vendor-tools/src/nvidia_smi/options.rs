@@ -2,17 +2,14 @@
 
 use super::{Answer, invalid};
 
-/// Remaining arguments.
 pub(super) struct Options<'o, 'a> {
     rest: std::slice::Iter<'o, &'a str>,
-    /// The present option as written.
     option: &'a str,
     /// The value after its equals sign.
     behind: Option<&'a str>,
 }
 
 impl<'a> Options<'_, 'a> {
-    /// The name of the next option.
     fn next(&mut self) -> Option<&'a str> {
         self.option = self.rest.next()?;
         let split = self.option.split_once('=');

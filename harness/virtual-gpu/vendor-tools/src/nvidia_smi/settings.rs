@@ -6,16 +6,13 @@ use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
 use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
 use gpubench_virtual_gpu_model::mig;
 
-/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Setting {
     Compute(ComputeMode),
-    /// MIG mode.
     Mig(bool),
     Reset,
 }
 
-/// Names of compute modes on the manual page.
 const MODES: [(&str, ComputeMode); 3] = [
     ("DEFAULT", ComputeMode::Default),
     ("PROHIBITED", ComputeMode::Prohibited),
@@ -41,7 +38,6 @@ pub(super) fn parse<'a>(args: &[&'a str]) -> Result<(Setting, Option<&'a str>), 
     Ok((request.ok_or_else(missing)?, id))
 }
 
-/// A compute mode by number or name.
 fn mode_of(text: &str) -> Option<ComputeMode> {
     let numbered = text.parse().ok().and_then(ComputeMode::of_number);
     let named =

@@ -9,12 +9,10 @@ const SCRIPT: &str = "open; alloc 256; close; open; alloc 64; busy";
 const GREENS: &str = "open; alloc 64; recreate green 1000000";
 const PRIORITIES: &str = "open; alloc 64; recreate priority 1000000";
 
-/// Memory limit of a client under a memory limit (MiB).
 const LIMIT_MIB: u64 = 8192;
 
 /// Kills under one mechanism.
 pub struct Kills {
-    /// Number of kills.
     pub count: usize,
     pub sharing: Sharing,
     pub script: &'static str,

@@ -27,7 +27,6 @@ const PIECES: usize = 2;
 pub struct Blocks {
     pub count: u64,
     pub begin_ms: u64,
-    /// Duration of the load.
     pub load_ms: u64,
     /// 0 keeps the device's own seed.
     pub per_seed: u64,
@@ -47,7 +46,6 @@ impl Blocks {
         })
     }
 
-    /// Start of each block.
     fn begins(self) -> impl Iterator<Item = (u64, u64)> {
         (0..self.count).map(move |block| (block, self.begin_ms * 1_000_000 + block * BLOCK_NS))
     }
@@ -168,7 +166,6 @@ pub fn within(
     Ok(times.join(" "))
 }
 
-/// Loads the device during the second phase of every block.
 pub fn load(device: &Device, work: &str, blocks: Blocks) -> Result<String, Error> {
     let mut load = Load::new(work)?;
     for (block, begin_ns) in blocks.begins() {

@@ -33,7 +33,6 @@ const ROLE: &str = "MPS_TEST_ROLE";
 const TEST: &str = "MPS_TEST_NAME";
 const FLAGS: &str = "MPS_TEST_FLAGS";
 
-/// Time limit of every wait.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Time limit of a process, far beyond the longest one.
@@ -123,7 +122,6 @@ fn process_in_role(test: &str, role: &str) -> Command {
     command
 }
 
-/// One device and its processes.
 pub struct Stage {
     test: String,
     pub device: Device,
@@ -139,7 +137,6 @@ impl Stage {
         Ok(std::fs::read_to_string(self.folder.path().join("log").join(name))?)
     }
 
-    /// The lines of the kernel log, one per Xid.
     pub fn kernel_log(&self) -> Result<Vec<String>, Error> {
         let text = std::fs::read_to_string(kernel_log::path(self.device.dir()))?;
         Ok(text.lines().map(str::to_owned).collect())
@@ -232,7 +229,6 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool, Error>) ->
     Ok(())
 }
 
-/// SIGKILL.
 pub fn kill(pid: u32) -> Result<(), Error> {
     signal("KILL", pid)
 }

@@ -49,7 +49,6 @@ impl Daemon {
         }
     }
 
-    /// Waits for its end.
     pub fn finish(mut self) -> Result<(), Error> {
         let status = self.child.0.wait()?;
         if status.success() { Ok(()) } else { Err(format!("the daemon failed: {status}").into()) }

@@ -25,7 +25,6 @@ const KERNELS: usize = 8;
 #[repr(C, align(8))]
 struct Resource([u8; 144]);
 
-/// The kind of streams.
 enum Streams {
     Plain,
     Priority,

@@ -18,7 +18,6 @@ const PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
 pub enum Sharing {
     /// No setup: the device is exclusive, time-sliced, or shared inside the program, by mechanism.
     NoSetup(Mechanism),
-    /// One process at a time.
     ExclusiveProcess,
     /// One MPS server without limits.
     Mps,
@@ -38,7 +37,6 @@ pub enum Sharing {
 
 /// Two equal instances.
 pub const HALVES: Sharing = Sharing::Mig(["3g.40gb", "3g.40gb"]);
-/// Time-slicing.
 pub const TIME_SLICED: Sharing = Sharing::NoSetup(Mechanism::TimeSlicing);
 
 impl Sharing {
@@ -66,7 +64,6 @@ impl Sharing {
     }
 }
 
-/// Environment of a client.
 pub type Env = Vec<(&'static str, String)>;
 
 /// The environment as borrowed strings.
@@ -74,20 +71,16 @@ pub fn borrowed(env: &Env) -> Vec<(&str, &str)> {
     env.iter().map(|(name, value)| (*name, value.as_str())).collect()
 }
 
-/// A device set up for sharing.
 pub struct SharedDevice<'a> {
     stage: &'a Stage,
     sharing: Sharing,
-    /// UUIDs of the MIG instances.
     instances: Vec<String>,
     /// The daemon, where there is one.
     pub daemon: Option<Daemon>,
-    /// Environment of each client.
     pub env: [Env; 2],
 }
 
 impl<'a> SharedDevice<'a> {
-    /// Sets up sharing on the device of a stage.
     pub fn set_up(stage: &'a Stage, machine: &Machine, sharing: Sharing) -> Result<Self, Error> {
         let instances = match sharing {
             Sharing::Mig(profiles) => instances(stage, machine, &profiles)?,

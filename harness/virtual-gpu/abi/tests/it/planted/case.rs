@@ -26,11 +26,7 @@ pub struct Case {
 #[derive(Debug, Clone)]
 pub enum Measurement {
     /// One measures its work without and then with the other: the share of its rate that it keeps.
-    Beside {
-        work: [&'static str; 2],
-        /// Duration of the other's load.
-        load_ms: u64,
-    },
+    Beside { work: [&'static str; 2], load_ms: u64 },
     /// The same for two streams of one process, created by this step.
     Within { streams: &'static str, work: [&'static str; 2] },
     /// Both work, never at the same time: the first one's rate over the second's.
@@ -58,7 +54,6 @@ pub enum Measurement {
 const TRIALS: u64 = 4;
 const VICTIMS: u64 = 5;
 
-/// Number of seeds.
 const fn seeds(noise: bool) -> usize {
     if noise { SEEDS } else { 1 }
 }
@@ -163,7 +158,6 @@ impl Case {
         Ok([next()?, next()?])
     }
 
-    /// The values of each figure.
     fn observe(&self, stage: &Stage) -> Result<Vec<Vec<f64>>, Error> {
         let [found, other] = self.play(stage)?;
         let pairs = || found.chunks(2);

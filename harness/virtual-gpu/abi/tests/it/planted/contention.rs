@@ -19,7 +19,6 @@ const SERVED: [Sharing; 4] = [
 const GREEN: (Sharing, &str) = (Sharing::NoSetup(Mechanism::GreenContext), "green 64");
 const PRIORITY: (Sharing, &str) = (Sharing::NoSetup(Mechanism::StreamPriority), "open");
 
-/// Two clients with the same work.
 fn beside(work: &'static str) -> Measurement {
     Measurement::Beside { work: [work; 2], load_ms: 8 }
 }

@@ -11,21 +11,16 @@ use crate::mps_support::mechanisms::Mechanism;
 pub enum Figure {
     /// Share of its bandwidth that a tenant keeps beside a saturating one.
     Bandwidth,
-    /// SMs of a tenant.
     SmCap,
-    /// Memory within a limit.
     MemoryCap,
-    /// Length of a time slice.
     Quantum,
     /// Gap between time slices.
     Gap,
-    /// Host time of a launch.
     Launch,
     /// Share of the host link that a tenant keeps.
     Link,
     /// Share of its speed that a tenant keeps beside a tenant that draws power.
     Power,
-    /// Tenants that a fault reaches.
     Containment,
     /// Time without service after a fault.
     Recovery,
@@ -46,7 +41,6 @@ impl Figure {
     ];
 }
 
-/// An entry of the table.
 #[derive(Debug, PartialEq, Eq)]
 enum Entry {
     /// Clients measure the figure here.
@@ -118,7 +112,6 @@ const fn entry(figure: Figure, mechanism: Mechanism) -> Entry {
     }
 }
 
-/// Every case of every test.
 fn cases() -> Result<Vec<Case>, Error> {
     let of = [
         contention::dram_between_instances()?,

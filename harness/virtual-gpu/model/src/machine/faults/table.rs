@@ -33,7 +33,6 @@ const NOTICED_MS_MAX: f64 = 60_000.0;
 const CODE_MAX: i32 = 999;
 
 impl FaultRow {
-    /// Whether a row of a machine file replaces it for a fault.
     fn is_replaced(&self, fault: &String, by: &Self) -> bool {
         by.faults.contains(fault) && (by.under.is_none() || by.under == self.under)
     }
@@ -64,7 +63,6 @@ fn fixed(xids: &[u32]) -> [u32; XIDS_OF_FAULT] {
 }
 
 impl Machine {
-    /// The row of a fault under a mechanism.
     #[must_use]
     pub fn fault_row(&self, fault: &str, under: Under) -> Option<&FaultRow> {
         let rows = || self.faults.rows.iter().filter(|row| row.is_of(fault, under));

@@ -7,7 +7,6 @@ fn fixed(share: f64) -> u64 {
     (share * ONE as f64) as u64
 }
 
-/// A user whose weight is its demand.
 fn user(kernel: usize, demand: f64) -> User {
     weighted(kernel, demand, demand)
 }

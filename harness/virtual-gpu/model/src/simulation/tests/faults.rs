@@ -107,7 +107,6 @@ fn a_server_recovers_when_the_last_client_of_the_fault_has_left() {
     assert_eq!((server.state, server.ready_ns), (ServerState::Active, 6_000_000));
 }
 
-/// Rules with one answer to every fault.
 fn answering(answer: Answer) -> Rules {
     Rules { faults: FaultRules { answers: [[answer; 2]; CAUSES], ..FAULTS }, ..RULES }
 }

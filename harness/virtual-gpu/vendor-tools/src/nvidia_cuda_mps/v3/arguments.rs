@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::nvidia_cuda_mps::{MpsError, refuse, rows};
 
-/// The arguments of a command.
 pub(super) struct Arguments<'a> {
     pub(super) names: Vec<&'a str>,
     pub(super) keys: BTreeMap<&'a str, &'a str>,

@@ -5,7 +5,6 @@ use crate::nvidia_cuda_mps::daemon::Daemon;
 use crate::nvidia_cuda_mps::named::{DEFAULT, NamespaceId};
 use crate::nvidia_cuda_mps::{MpsError, command, query, rows};
 
-/// Every client of a named server, by process id, with its namespace.
 pub(super) fn clients(daemon: &Daemon) -> Result<Vec<(u32, NamespaceId)>, MpsError> {
     let servers: Vec<(u32, String)> = {
         let shared = daemon.shared();
@@ -26,7 +25,6 @@ pub(super) fn clients(daemon: &Daemon) -> Result<Vec<(u32, NamespaceId)>, MpsErr
     Ok(found)
 }
 
-/// A row for each named server with a live process.
 fn server_rows(daemon: &Daemon) -> Result<Vec<Vec<String>>, MpsError> {
     let shared = daemon.shared();
     let mut found = Vec::new();
