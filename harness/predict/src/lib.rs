@@ -2,7 +2,6 @@
 //!
 //! Pure functions of their arguments: this package opens no device, reads no clock or file, and
 //! does not print. Its figures are predictions, and its output says so.
-#![warn(missing_docs)]
 
 pub mod advise;
 pub mod calibrate;

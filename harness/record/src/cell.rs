@@ -124,6 +124,7 @@ impl CellResult {
             && failed.all(|gate| gate.kind == GateKind::Disturbance)
     }
 
+    /// The failed gates of this scope.
     pub fn failed_gates(&self, scope: GateScope) -> impl Iterator<Item = &GateResult> {
         let failed =
             move |gate: &&GateResult| gate.state == GateState::Failed && gate.scope == scope;
@@ -268,6 +269,7 @@ pub struct LongGaps {
 }
 
 impl Gaps {
+    /// Adds a gap.
     pub fn add(&mut self, gap_ns: u64) {
         self.gaps += 1;
         self.gap_ns_sum += gap_ns;
@@ -347,17 +349,22 @@ impl Surroundings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unobserved {
+    /// The processes on the device.
     Processes,
     /// The reasons for throttling, in at least one sample.
     Throttle,
+    /// The Xids.
     Xids,
+    /// The counters of error correction.
     Ecc,
+    /// The time namespaces.
     Clocks,
 }
 
 /// Start and end of a cell, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellSpan {
+    /// The common start of its tenants.
     pub start_ns: u64,
     /// The planned end of its last loop.
     pub end_ns: u64,
@@ -368,6 +375,7 @@ pub struct CellSpan {
 pub struct EccSpan {
     /// At the end of the cell before, or at the start of the run.
     pub before: EccCounts,
+    /// At the end of the cell.
     pub after: EccCounts,
 }
 

@@ -95,6 +95,7 @@ pub enum Comparison {
     Sometimes,
 }
 
+/// What a record says of a claim.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -111,6 +112,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// All of them, in report order.
     pub const ALL: [Self; 4] = [Self::Supported, Self::Refuted, Self::Inconclusive, Self::Untested];
 
     /// As in records.
@@ -267,6 +269,7 @@ pub enum Worse {
 }
 
 impl Quantity {
+    /// Its name in the ledger.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

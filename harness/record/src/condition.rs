@@ -56,6 +56,7 @@ impl Condition {
     }
 }
 
+/// One scored dimension of isolation.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -152,6 +153,7 @@ impl SubAxis {
         }
     }
 
+    /// The axis it is a part of.
     #[must_use]
     pub const fn axis(self) -> Axis {
         match self {
@@ -171,6 +173,7 @@ impl SubAxis {
     }
 }
 
+/// The role of a tenant.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -222,6 +225,7 @@ pub enum LoadSpec {
         closed_end_ns: u64,
         /// Start of the open loop; arrivals are offsets from here.
         open_start_ns: u64,
+        /// End of the open loop.
         open_end_ns: u64,
         /// Arrivals per second, Poisson unless they come in bursts.
         rate_per_s: f64,
@@ -235,6 +239,7 @@ pub enum LoadSpec {
     },
     /// The aggressor's load: saturating while its duty cycle is on.
     Aggressor {
+        /// When it stops issuing.
         end_ns: u64,
         /// Fraction of native peak that it offers, 0 to 1.
         dose: f64,
@@ -244,7 +249,10 @@ pub enum LoadSpec {
         depth: u32,
     },
     /// Keeps its context open until `end_ns` and submits nothing.
-    Idle { end_ns: u64 },
+    Idle {
+        /// When the cell ends.
+        end_ns: u64,
+    },
 }
 
 /// A phase of single requests: one outstanding, and after each a pause of random, exponential
@@ -276,6 +284,7 @@ mod tests {
 
     use super::{Axis, Condition, SubAxis};
 
+    /// Every variant by its name in JSON.
     fn variants<T: JsonSchema + DeserializeOwned>() -> Vec<(String, T)> {
         let schema = serde_json::json!(schema_for!(T));
         let all = schema["oneOf"].as_array().expect("documented variants");

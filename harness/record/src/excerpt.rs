@@ -84,6 +84,7 @@ pub fn counted(n: impl std::fmt::Display, noun: &str) -> String {
     }
 }
 
+/// The error of a parser, as its message.
 #[must_use]
 pub fn parser_error(error: &impl std::fmt::Display) -> String {
     parser_message(&error.to_string())

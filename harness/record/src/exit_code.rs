@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExitCode {
+    /// Everything requested was done.
     Done,
     /// A bug in gpubench, a panic included.
     Internal,
@@ -30,6 +31,7 @@ pub enum ExitCode {
     NotComparable,
     /// Isolation got worse, or a model claims more of it than hardware gives.
     Regression,
+    /// Interrupted by the user.
     Interrupted,
 }
 
@@ -50,6 +52,7 @@ impl ExitCode {
         Self::Done,
     ];
 
+    /// The number in the shell.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -121,6 +124,7 @@ pub enum OutcomeKind {
 }
 
 impl OutcomeKind {
+    /// The word printed for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -143,6 +147,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Measured.
     #[must_use]
     pub const fn measured() -> Self {
         Self { outcome: OutcomeKind::Measured, reason: None }
@@ -166,6 +171,7 @@ impl Outcome {
         Self { outcome: OutcomeKind::Inconclusive, reason: Some(reason.into()) }
     }
 
+    /// Whether it is measured.
     #[must_use]
     pub fn is_measured(&self) -> bool {
         self.outcome == OutcomeKind::Measured

@@ -187,6 +187,7 @@ pub enum Harm {
 }
 
 impl Harm {
+    /// The word printed for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

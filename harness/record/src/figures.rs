@@ -15,6 +15,7 @@ use crate::condition::SubAxis;
 pub struct TenantFigures {
     /// Completions per second of an aggressor in the closed loop.
     pub rate_per_s: Option<f64>,
+    /// GPU time of all its requests.
     pub gpu_time_ns: Option<f64>,
 }
 

@@ -23,6 +23,7 @@ macro_rules! gates {
         }
 
         impl Gate {
+            /// Every gate of this version.
             pub const ALL: &[Self] = &[$(Self::$gate),*];
 
             /// The name in records and reasons.

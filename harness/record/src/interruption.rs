@@ -12,9 +12,11 @@ use crate::provenance::Provenance;
 pub struct RunSettings {
     /// The profile with the values of the command line, as JSON.
     pub profile: String,
+    /// The run of the profile's rotation.
     pub rotation_run: u32,
     /// Version of the scoring rules of this build.
     pub scoring: String,
+    /// Hash over the PTX of every kernel.
     pub ptx_hash: String,
     /// The value of `--device`; absent without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,6 +82,7 @@ impl std::fmt::Display for Interruption {
     }
 }
 
+/// What is left of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Left {
     /// The cells that are left, in run order: whole blocks.

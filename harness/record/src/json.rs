@@ -45,6 +45,7 @@ macro_rules! json {
 
 json!(FromTenant, RunEvent, RunRecord, TelemetryRow, ToProgram, ToTenant);
 
+/// The bytes as text: one look at all of them is faster than one at each text in them.
 fn text(json: &[u8]) -> Result<&str> {
     std::str::from_utf8(json).map_err(|error| {
         // The parser names the line and column.

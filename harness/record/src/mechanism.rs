@@ -69,6 +69,7 @@ pub enum SmNumbers {
 }
 
 impl MechanismProperties {
+    /// Whether this is the reference for every mechanism.
     #[must_use]
     pub const fn is_reference(&self) -> bool {
         matches!(self.sharing, Sharing::Reference)

@@ -143,6 +143,7 @@ impl Plan {
         self.cells.extend(cells);
     }
 
+    /// Time that the cells keep the device busy.
     #[must_use]
     pub fn device_time_ns(&self) -> u64 {
         let lengths_ns = self.cells.iter().map(|cell| self.durations_of(cell).cell_ns());

@@ -39,6 +39,7 @@ pub struct SmPlacementPair {
 pub struct CompletedRequests {
     /// Before the first was submitted and after the last ended, by the host's clock.
     pub host_ns: (u64, u64),
+    /// When the device began, by its own clock.
     pub began_ns: u64,
     /// When each request ended, in nanoseconds since then.
     pub ended_ns: Vec<u64>,
@@ -127,6 +128,7 @@ pub enum SubmitRoute {
 }
 
 impl SubmitRoute {
+    /// All of them, the control first.
     pub const ALL: [Self; 7] = [
         Self::Launches,
         Self::PerThreadLaunches,
@@ -137,6 +139,7 @@ impl SubmitRoute {
         Self::PersistentLaunches,
     ];
 
+    /// Its name in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -154,6 +157,7 @@ impl SubmitRoute {
 /// Work that was submitted by one route without a pause.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BypassRun {
+    /// Block iterations of a request.
     pub work_per_request: f64,
     /// When the first was submitted, by the host's clock.
     pub from_ns: u64,
@@ -178,10 +182,16 @@ pub struct EscapeRoute {
 #[serde(rename_all = "kebab-case", tag = "of")]
 pub enum EscapeOutcome {
     /// Memory beside what the tenant had in use before.
-    Memory { bytes: (u64, u64), rounds: u32 },
+    Memory {
+        /// Minimum and maximum of all rounds.
+        bytes: (u64, u64),
+        /// How many rounds.
+        rounds: u32,
+    },
     /// Shares of the device's arithmetic, or of its time where the mechanism limits time, in
     /// millionths, one for each window after a limiter has had time to act.
     Compute {
+        /// Each window.
         share_ppm: Vec<u32>,
         /// The windows of the denominator: the device without a mechanism, over their mean. Empty
         /// in format 1.0.

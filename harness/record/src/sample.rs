@@ -41,6 +41,7 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// The phase with this number.
     #[must_use]
     pub const fn from_u8(value: u8) -> Option<Self> {
         match value {
@@ -57,6 +58,7 @@ impl Phase {
 /// Where a row of the log has its [`SampleStatus`].
 pub const STATUS_OFFSET: usize = 53;
 
+/// How a request ended.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -74,6 +76,7 @@ pub enum SampleStatus {
 }
 
 impl SampleStatus {
+    /// The status with this number.
     #[must_use]
     pub const fn from_u8(value: u8) -> Option<Self> {
         match value {
@@ -105,6 +108,7 @@ pub struct SampleRow {
     pub error: i32,
     /// The phase in which it was issued.
     pub phase: Phase,
+    /// How it ended.
     pub status: SampleStatus,
     /// Whether the issuer was idle when the request came due: lateness of an idle issuer is the
     /// harness's own, lateness of one inside an earlier driver call belongs to the system.
@@ -114,13 +118,16 @@ pub struct SampleRow {
 /// A row that cannot be read: the log is torn or was written by a later version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
+    /// An unknown phase.
     #[error("phase {0} is not one of 0 to 3")]
     Phase(u8),
+    /// An unknown status.
     #[error("status {0} is not one of 0 to 3")]
     Status(u8),
 }
 
 impl SampleRow {
+    /// The row as bytes of the log.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; ROW_BYTES] {
         let mut out = [0u8; ROW_BYTES];

@@ -54,6 +54,7 @@ pub struct EccCounts {
 }
 
 impl EccCounts {
+    /// Each count by name.
     #[must_use]
     pub const fn named(&self) -> [(&'static str, Option<u64>); 8] {
         [
@@ -84,6 +85,7 @@ impl EccCounts {
         pairs.all(|((_, one), (_, other))| one.is_some() == other.is_some())
     }
 
+    /// Whether there is any count.
     #[must_use]
     pub fn has_any(&self) -> bool {
         self.named().iter().any(|(_, count)| count.is_some())

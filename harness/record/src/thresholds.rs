@@ -45,6 +45,7 @@ const fn retention_l1() -> f64 {
     0.60
 }
 
+/// The same of service jitter.
 const fn service_jitter_low_medium() -> f64 {
     0.50
 }

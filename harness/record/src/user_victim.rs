@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The variable that names the descriptor.
 pub const DESCRIPTOR_ENV: &str = "GPUBENCH_VICTIM_FD";
 
+/// The workload name of a user victim in records.
 pub const USER_VICTIM: &str = "user-victim";
 
 /// The messages that a program may send, for error texts.
@@ -35,6 +36,7 @@ impl Reports {
         }
     }
 
+    /// The variant of that word.
     #[must_use]
     pub fn find(word: &str) -> Option<Self> {
         [Self::Requests, Self::Lines].into_iter().find(|known| known.as_str() == word)
@@ -63,9 +65,11 @@ const fn ready_ns_of_old_records() -> u64 {
 pub enum ToProgram {
     /// Work.
     Run(RunOrder),
+    /// End.
     Quit(bool),
 }
 
+/// A run of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOrder {
     /// Begin of the closed loop: one request after the other.
@@ -87,21 +91,28 @@ pub enum FromProgram {
         /// Whether it begins requests at the instants of a run order.
         arrivals: bool,
     },
+    /// One request ended.
     Request(Request),
+    /// It has completed the last order.
     Done,
+    /// It cannot go on.
     Error(String),
 }
 
+/// One request of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// The arrival instant of the run order that it follows, if any.
     pub due_ns: Option<u64>,
+    /// When it began.
     pub start_ns: u64,
+    /// When it ended.
     pub end_ns: u64,
     /// Whether it failed.
     pub failed: bool,
 }
 
+/// All keys of all lines.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Line {

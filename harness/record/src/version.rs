@@ -58,6 +58,7 @@ impl fmt::Display for FormatVersion {
     OLDEST_VERSION
 )]
 pub struct UnreadableVersion {
+    /// The version in the record.
     pub found: FormatVersion,
     /// Whether [`FIRST_VERSION`] is read: it is in `record.json` and not in the events of a run.
     pub reads_first: bool,

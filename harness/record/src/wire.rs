@@ -26,6 +26,7 @@ pub const LINE_BYTES_MAX: usize = 1 << 20;
 pub struct Participants {
     /// The thread that issues, and that does all set-up.
     pub issuer: u32,
+    /// The thread that reaps completions.
     pub reaper: u32,
 }
 
@@ -37,13 +38,17 @@ pub enum Inside {
     GreenContext {
         /// Which partition.
         partition: u32,
+        /// How many partitions.
         partitions: u32,
     },
+    /// A stream of the highest or of the lowest priority.
     StreamPriority {
+        /// The highest.
         high: bool,
     },
 }
 
+/// The role of a process in a fault trial.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "role")]
 pub enum FaultRole {
@@ -69,6 +74,7 @@ pub enum ToTenant {
         ordinal: u32,
         /// Spin while waiting for completions; block otherwise.
         spin: bool,
+        /// Participant numbers.
         participants: Participants,
         /// Its share of the process, where tenants are threads of one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,6 +85,7 @@ pub enum ToTenant {
     /// Find parameters so that one request takes `service_ns` on the victim's share, or, for an
     /// aggressor, so that requests of about that length saturate its resource.
     Calibrate {
+        /// Workload.
         workload: String,
         /// Share of the device for a victim; 1 for an aggressor.
         share: f64,
@@ -87,24 +94,32 @@ pub enum ToTenant {
     },
     /// Verify the kernels of these workloads, at a size for verification.
     Verify {
+        /// Workloads.
         workloads: Vec<String>,
     },
     /// Find the SMs on which blocks of a kernel run.
     FindSms,
+    /// Try to allocate device memory, and free it.
     TryAllocate {
+        /// How much.
         bytes: u64,
     },
+    /// Do one step of a probe.
     Probe {
+        /// The step.
         step: ProbeStep,
     },
     /// Prepare a cell or a fault trial: allocate, create the log, compute the schedule.
     Prepare {
+        /// Id of the cell or trial.
         id: String,
         /// The workload; none for an idle tenant.
         workload: Option<WorkloadSpec>,
+        /// The load.
         load: LoadSpec,
         /// Where the sample log goes; its folder exists.
         log: String,
+        /// Rows to allocate.
         capacity_rows: u64,
         /// The core of the issuer; none for an issuer that is not pinned.
         cpu: Option<u32>,
@@ -114,6 +129,7 @@ pub enum ToTenant {
     },
     /// Start at an instant of the shared clock.
     Go {
+        /// The common start.
         t0_ns: u64,
     },
     /// Digest the output of the last cell or, with a workload, of one cycle of its requests.
@@ -124,14 +140,19 @@ pub enum ToTenant {
     },
     /// Prepare a fault: allocate and load everything that it needs.
     Arm {
+        /// Name of the fault.
         fault: String,
         /// Longest time that its work may stay on the device.
         budget_ns: u64,
+        /// The role of the process.
         #[serde(default)]
         role: FaultRole,
     },
+    /// Inject it.
     Inject {
+        /// The common start.
         t0_ns: u64,
+        /// When, since the common start.
         at_ns: u64,
         /// When it must have ended, since the common start.
         until_ns: u64,
@@ -141,12 +162,14 @@ pub enum ToTenant {
     AcquireDevice {
         /// CUDA ordinal of the device within the tenant's view.
         ordinal: u32,
+        /// Participant numbers.
         participants: Participants,
         /// Time between two requests.
         every_ns: u64,
         /// Time after which to stop.
         limit_ns: u64,
     },
+    /// End the process.
     Quit,
 }
 
@@ -157,29 +180,39 @@ pub enum ToTenant {
 pub enum FromTenant {
     /// First line: the process has started.
     Hello {
+        /// Version of its protocol.
         protocol: u32,
+        /// Process id.
         pid: u32,
         /// `virtual` or `wall`.
         clock: String,
         /// Inode of its time namespace; stamps are comparable only where the inodes agree.
         time_namespace: u64,
     },
+    /// The context is open.
     Opened {
         /// Facts of the device as the tenant sees it, by name (`sm_count`, `memory_bytes`,
         /// `uuid`...).
         facts: BTreeMap<String, String>,
     },
+    /// The context is destroyed.
     Closed,
+    /// Parameters were found.
     Calibrated {
+        /// The workload with its parameters.
         spec: WorkloadSpec,
         /// Closed-loop rate at depth 1 (victim) or peak rate (aggressor).
         rate_per_s: f64,
         /// Median service time at depth 1.
         service_ns: u64,
+        /// Work of one request.
         work_per_request: f64,
+        /// Unit of the work.
         unit: String,
     },
+    /// Kernels were verified.
     Verified {
+        /// The verification of each workload.
         results: BTreeMap<String, Verification>,
     },
     /// The SMs on which blocks ran.
@@ -187,18 +220,26 @@ pub enum FromTenant {
         /// Their numbers, each once, in order.
         sms: Vec<u32>,
     },
+    /// An allocation was tried.
     Tried {
         /// `CUresult` of the refusal; absent if it was granted.
         refused_with: Option<i32>,
     },
+    /// A step of a probe was done.
     Probed {
+        /// Its reply.
         reply: ProbeReply,
     },
+    /// Ready for the common start.
     Ready {
+        /// Hash of the arrival schedule.
         schedule_hash: Option<String>,
+        /// What it prepared.
         identity: Option<crate::cell::TenantIdentity>,
     },
+    /// The cell is over.
     Done {
+        /// Rows in the log.
         rows: u64,
         /// Requests that could not be logged because the log was full.
         unlogged: u64,
@@ -215,9 +256,12 @@ pub enum FromTenant {
     },
     /// The output, without a reference.
     Digested {
+        /// The output.
         output: OutputCheck,
     },
+    /// The fault is prepared.
     Armed {
+        /// Data of a helper process for the injector.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         helper_data: Option<String>,
     },
@@ -236,14 +280,18 @@ pub enum FromTenant {
     DeviceAcquired {
         /// Time until the kernel had run; absent if no context was granted.
         accepted_after_ns: Option<u64>,
+        /// Number of requests.
         tries: u32,
         /// `CUresult` of the last refusal.
         refused_with: Option<i32>,
     },
     /// It could not do what a message requested. It stays alive unless its context is unusable.
     Refused {
+        /// What it was doing.
         doing: String,
+        /// The kind of the cause.
         kind: RefusalKind,
+        /// What went wrong, in one line.
         text: String,
     },
 }
@@ -253,7 +301,13 @@ pub enum FromTenant {
 pub enum WireError {
     /// Not the JSON of a known message.
     #[error("not a message of protocol {PROTOCOL}: {}: {line:?}", crate::parser_error(source))]
-    Parse { line: String, source: serde_json::Error },
+    Parse {
+        /// The beginning of the line.
+        line: String,
+        /// The parser's error.
+        source: serde_json::Error,
+    },
+    /// Longer than the limit.
     #[error("a line of more than {LINE_BYTES_MAX} bytes")]
     TooLong,
 }
@@ -295,6 +349,7 @@ pub enum RefusalKind {
         /// Its `CUresult`.
         code: i32,
     },
+    /// The kernels computed a wrong result.
     WrongResult,
     /// The user's program failed or broke the victim protocol.
     Program,
@@ -322,16 +377,20 @@ impl RefusalKind {
     }
 }
 
+/// The verification of one workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "result")]
 pub enum Verification {
+    /// The results are correct.
     Correct,
     /// The device cannot run this workload.
     Waived {
+        /// What the device lacks.
         reason: String,
     },
     /// The results are wrong, or the check failed.
     Failed {
+        /// What went wrong.
         problem: String,
     },
 }

@@ -6,7 +6,6 @@
 //!
 //! The unit of inference is the block or the session, never the request: every interval is computed
 //! from one number per block. Thresholds, levels and verdicts belong to the caller.
-#![warn(missing_docs)]
 
 pub mod change_point;
 pub mod effect;

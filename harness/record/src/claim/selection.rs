@@ -89,6 +89,7 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// Whether it is the default.
     #[must_use]
     pub const fn is_all(&self) -> bool {
         matches!(self, Self::All)
@@ -187,6 +188,7 @@ pub enum Need {
 }
 
 impl Need {
+    /// What it is, and what measures it.
     #[must_use]
     pub const fn in_words(self) -> [&'static str; 2] {
         /// Of an experiment that does not exist.

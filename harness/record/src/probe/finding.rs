@@ -39,9 +39,11 @@ pub enum ProbeFound {
         released_by: String,
         /// Bytes of a page.
         page_bytes: u32,
+        /// Pages that were marked.
         marked: u64,
         /// Of these, how many the marking tenant found again itself: the check of the scan.
         found_by_owner: u64,
+        /// Pages that the other tenant scanned.
         scanned: u64,
         /// Of these, how many carried the mark.
         stale: u64,
@@ -50,14 +52,18 @@ pub enum ProbeFound {
     Cap {
         /// The limit that is set; absent without one.
         limit_bytes: Option<u64>,
+        /// Memory of the whole device.
         device_bytes: u64,
         /// What the tenant had in use before, by its own view of a limited device.
         in_use_bytes: u64,
+        /// Each call.
         calls: Vec<CapCall>,
     },
     /// In each trial neighbours allocated all that they could, then the victim its reservation.
     Capacity {
+        /// What the victim is entitled to.
         reserved_bytes: u64,
+        /// Number of trials.
         trials: u32,
         /// Trials in which the victim got all of it.
         honoured: u32,
@@ -93,7 +99,10 @@ pub enum ProbeFound {
     },
     /// A tenant ran out of memory beside a neighbour at work.
     #[serde(alias = "exhaust")]
-    OutOfMemory { trials: Vec<ExhaustTrial> },
+    OutOfMemory {
+        /// Each time.
+        trials: Vec<ExhaustTrial>,
+    },
     /// Kernels of two tenants read the device's clock at the same time.
     #[serde(alias = "turns")]
     TimeSliceTrace {
@@ -101,11 +110,17 @@ pub enum ProbeFound {
         threshold_ns: u64,
         /// Gaps for which the traces had no room.
         gaps_lost: u64,
+        /// Each time.
         traces: Vec<TracePair>,
     },
     /// Two tenants launched blocks at the same time, which reported their SMs.
     #[serde(alias = "census")]
-    SmPlacement { device_sms: u32, rounds: Vec<SmPlacementPair> },
+    SmPlacement {
+        /// SMs of the whole device.
+        device_sms: u32,
+        /// Each time.
+        rounds: Vec<SmPlacementPair>,
+    },
     /// A tenant ran arithmetic that fills every SM, alone and beside a neighbour that did the same.
     Share {
         /// The share of the device's arithmetic that is configured for a tenant, in millionths;
@@ -113,7 +128,9 @@ pub enum ProbeFound {
         configured_ppm: Option<u32>,
         /// The lengths of windows over which shares are reported.
         windows_ns: Vec<u64>,
+        /// The victim alone.
         alone: WorkSeries,
+        /// The victim beside its neighbour.
         beside: WorkSeries,
     },
     /// A tenant that had just been started ran arithmetic, once in each trial.
@@ -124,6 +141,7 @@ pub enum ProbeFound {
         limit_ppm: Option<u32>,
         /// Length of the windows whose share is compared with the cap.
         window_ns: u64,
+        /// Each trial, from the first launch on.
         trials: Vec<WorkSeries>,
     },
     /// A tenant launched the smallest kernel, alone and beside a neighbour at work.
@@ -140,10 +158,16 @@ pub enum ProbeFound {
         in_use_bytes: u64,
         /// The share of the device that it may have, in millionths; absent without a limit.
         limit_ppm: Option<u32>,
+        /// Each route.
         routes: Vec<EscapeRoute>,
     },
     /// The probe failed.
-    Broken { name: String, reason: String },
+    Broken {
+        /// Name of the probe.
+        name: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Releases and mappings of records that do not count them.

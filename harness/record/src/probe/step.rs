@@ -15,6 +15,7 @@ pub trait Step: Sized {
     /// The reply of a tenant that did the step.
     type Reply;
 
+    /// The step as it is sent.
     fn into_step(self) -> ProbeStep;
 
     /// The reply of this step.
@@ -27,6 +28,7 @@ pub trait Step: Sized {
 /// Declares the two messages, with a variant for each step.
 macro_rules! steps {
     ($( $step:ident => $reply:ty, )*) => {
+        /// One step of a probe, from the coordinator to a tenant.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum ProbeStep {
@@ -78,17 +80,22 @@ steps! {
 /// Allocates pages, writes a mark into each, counts them, and keeps them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MarkPages {
+    /// How many pages.
     pub pages: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
+    /// Seed of the mark.
     pub seed: u32,
 }
 
+/// Marked pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MarkedPages {
+    /// How many were marked.
     pub pages: u64,
     /// Of these, how many a scan by the same tenant found again.
     pub found: u64,
+    /// Addresses of the first pages.
     pub addresses: Vec<u64>,
 }
 
@@ -99,11 +106,14 @@ pub struct ScanPages {
     pub pages: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
+    /// Seed of the mark.
     pub seed: u32,
 }
 
+/// Scanned pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScannedPages {
+    /// How many were scanned.
     pub pages: u64,
     /// Of these, how many carried the mark.
     pub stale: u64,
@@ -127,8 +137,10 @@ pub struct AllocateAndKeep {
     pub pieces: u32,
 }
 
+/// Allocated memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocated {
+    /// How much.
     pub bytes: u64,
     /// `CUresult` of the refusal that ended it; absent without a refusal.
     pub refused_with: Option<i32>,
@@ -152,20 +164,25 @@ pub struct ReadMemoryInfo {}
 /// What `cuMemGetInfo` returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryInfo {
+    /// All memory.
     pub total_bytes: u64,
+    /// Free memory.
     pub free_bytes: u64,
 }
 
 /// Copies words from addresses of another tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadAddresses {
+    /// The addresses.
     pub addresses: Vec<u64>,
     /// Seed of the mark that the other tenant wrote there.
     pub seed: u32,
 }
 
+/// Results of the copies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressReads {
+    /// Copies that the driver refused.
     pub refused: u32,
     /// Copies that returned the other tenant's mark.
     pub marked: u32,
@@ -178,11 +195,13 @@ pub struct AddressReads {
 /// Reads the device's clock from one block without a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceTimeSlices {
+    /// For how long.
     pub watch_ns: u64,
     /// Reads further apart than this are a gap.
     pub threshold_ns: u64,
 }
 
+/// When the block ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeSliceSpans {
     /// First and last read of each span without a gap, by the device's clock.
@@ -194,6 +213,7 @@ pub struct TimeSliceSpans {
 /// Completes requests of a workload without a pause, and stamps the end of each on the device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRequests {
+    /// The workload.
     pub spec: WorkloadSpec,
     /// For how long, by the host's clock.
     pub watch_ns: u64,
@@ -204,14 +224,18 @@ pub struct RunRequests {
 /// Launches the smallest kernel that writes a stamp, at Poisson instants.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TimeLaunches {
+    /// Launches a second.
     pub rate_per_s: f64,
+    /// For how long.
     pub watch_ns: u64,
+    /// Seed of the instants.
     pub seed: u64,
 }
 
 /// Submits arithmetic by one route without a pause.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitBypass {
+    /// The route.
     pub route: SubmitRoute,
     /// The request from which the submitted work is made.
     pub spec: WorkloadSpec,
@@ -222,9 +246,11 @@ pub struct LimitBypass {
 /// Allocates memory, keeps it, and exports an IPC handle to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportMemory {
+    /// How much.
     pub bytes: u64,
 }
 
+/// Exported memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportedMemory {
     /// The handle, in hexadecimal.
@@ -238,6 +264,7 @@ pub struct ImportMemory {
     pub handle: String,
 }
 
+/// Result of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedMemory {
     /// `CUresult` of the refusal; absent if the memory was mapped.
@@ -247,7 +274,9 @@ pub struct ImportedMemory {
 /// Times the creation of contexts and the loading of modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeDriverCalls {
+    /// How many contexts.
     pub contexts: u32,
+    /// How many modules.
     pub modules: u32,
 }
 
