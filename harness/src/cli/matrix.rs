@@ -224,8 +224,7 @@ fn present(
         if let Some(format) = format::find(name) {
             let options =
                 RenderOptions { look: ui.look(), ..report_options(opened, format, view, &[]) };
-            format
-                .render(&shown(&opened.run), &options, &mut text)
+            (format.render)(&shown(&opened.run), &options, &mut text)
                 .map_err(|error| ExpectedError::internal(format!("{name} report: {error}")))?;
         }
         match to_file {

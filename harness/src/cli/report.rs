@@ -123,7 +123,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         ..report_options(&opened, format, view, &earlier)
     };
     let mut text = Vec::new();
-    format.render(&shown(&opened.run), &options, &mut text).map_err(ExpectedError::internal)?;
+    (format.render)(&shown(&opened.run), &options, &mut text).map_err(ExpectedError::internal)?;
     args.output.write(&text, ui)?;
     Ok(of_records(ExitCode::Done, say_warnings(&opened, ui)))
 }
@@ -208,7 +208,7 @@ fn formats() -> impl Iterator<Item = PossibleValue> {
 }
 
 fn format_names() -> Vec<&'static str> {
-    format::CATALOGUE.iter().map(|format| format.name()).collect()
+    format::CATALOGUE.iter().map(|format| format.name).collect()
 }
 
 // `gpubench report --anonymize`: a copy of a record to be passed on.

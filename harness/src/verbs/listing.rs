@@ -256,10 +256,10 @@ pub fn profiles() -> Vec<Row> {
 }
 
 pub fn formats() -> Vec<Row> {
-    let row = |format: &&dyn gpubench_reports::Format| Row {
-        name: format.name().to_owned(),
-        summary: format.summary().to_owned(),
-        details: vec![("extension", json!(format.extension()))],
+    let row = |format: &&gpubench_reports::Format| Row {
+        name: format.name.to_owned(),
+        summary: format.summary.to_owned(),
+        details: vec![("extension", json!(format.extension))],
     };
     gpubench_reports::CATALOGUE.iter().map(row).collect()
 }

@@ -323,7 +323,7 @@ fn curve_of_figures(of: CurveOf, cells: &[&CellResult]) -> Option<LatencyCurve> 
 #[must_use]
 pub fn report_options(
     opened: &Opened,
-    format: &dyn Format,
+    format: &Format,
     view: View,
     earlier: &[PathBuf],
 ) -> RenderOptions {
@@ -331,11 +331,11 @@ pub fn report_options(
     let record_dir = Some(opened.dir.display().to_string());
     let mut options = RenderOptions { view, record_dir, ..RenderOptions::default() };
     // Of the views of a terminal only the full one shows latencies.
-    let has_latencies = view == View::Full || format.name() != "text";
-    if format.is_for_people() && has_latencies {
+    let has_latencies = view == View::Full || format.name != "text";
+    if format.is_for_people && has_latencies {
         options.latency = latency_charts(&opened.record, &opened.run, &mut warnings);
     }
-    if format.draws_charts() {
+    if format.draws_charts {
         options.retention = retention_charts(&opened.run);
         options.timeline = timeline(opened, &mut warnings);
         options.diff = diff(opened, earlier);

@@ -28,7 +28,7 @@ fn record() {
         };
         for format in CATALOGUE {
             let mut out = Vec::new();
-            if let Err(error) = format.render(&opened.run, &RenderOptions::default(), &mut out) {
+            if let Err(error) = (format.render)(&opened.run, &RenderOptions::default(), &mut out) {
                 is_one_line(&error.to_string());
             }
         }

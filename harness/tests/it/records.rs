@@ -146,8 +146,8 @@ fn a_record_of_every_version_is_compared_and_rendered() -> TestResult {
             for scored in ["as the run was scored", "scored again"] {
                 for format in format::CATALOGUE {
                     let mut text = Vec::new();
-                    format.render(&run, &RenderOptions::default(), &mut text)?;
-                    let said = (kind, version, scored, format.name());
+                    (format.render)(&run, &RenderOptions::default(), &mut text)?;
+                    let said = (kind, version, scored, format.name);
                     assert!(text.len() > 100, "{said:?}");
                 }
                 rescore(&mut run, &[])?;

@@ -8,9 +8,7 @@ use gpubench_record::{
 
 use super::document::changed_thresholds;
 use super::rfc4180::{Terminator, WriterBuilder};
-use super::{Format, RenderError, RenderOptions, curves};
-
-pub(super) struct Csv;
+use super::{Format, RenderOptions, Rendered, curves};
 
 /// The columns before the figures. They do not depend on the record.
 const TEXT_COLUMNS: [&str; 15] = [
@@ -39,43 +37,33 @@ const PROBE_COLUMNS: [&str; 2] = ["figure", "figure_value"];
 /// Suffixes of the columns beside each value.
 const SUFFIXES: [&str; 5] = ["lo", "hi", "ends", "n", "unit"];
 
-impl Format for Csv {
-    fn name(&self) -> &'static str {
-        "csv"
-    }
+pub(super) static FORMAT: Format = Format {
+    name: "csv",
+    extension: "csv",
+    summary: "matrix, doses, probes, operator's view and claims: a line each, with intervals",
+    is_for_people: false,
+    draws_charts: false,
+    render,
+};
 
-    fn extension(&self) -> &'static str {
-        "csv"
+fn render(record: &RunRecord, _options: &RenderOptions, out: &mut dyn Write) -> Rendered {
+    let mut header: Vec<String> =
+        TEXT_COLUMNS.iter().chain(&VERDICT_COLUMNS).map(|&name| name.to_owned()).collect();
+    for figure in MatrixRow::FIGURES {
+        header.push(figure.to_owned());
+        header.extend(SUFFIXES.map(|suffix| format!("{figure}_{suffix}")));
     }
-
-    fn summary(&self) -> &'static str {
-        "matrix, doses, probes, operator's view and claims: a line each, with intervals"
+    header.extend(PROBE_COLUMNS.map(str::to_owned));
+    header.extend(SUFFIXES.map(|suffix| format!("figure_{suffix}")));
+    let mut lines = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(out);
+    lines.write_record(&header)?;
+    for row in &record.matrix {
+        lines.write_record(fields(record, row))?;
     }
-
-    fn render(
-        &self,
-        record: &RunRecord,
-        _options: &RenderOptions,
-        out: &mut dyn Write,
-    ) -> Result<(), RenderError> {
-        let mut header: Vec<String> =
-            TEXT_COLUMNS.iter().chain(&VERDICT_COLUMNS).map(|&name| name.to_owned()).collect();
-        for figure in MatrixRow::FIGURES {
-            header.push(figure.to_owned());
-            header.extend(SUFFIXES.map(|suffix| format!("{figure}_{suffix}")));
-        }
-        header.extend(PROBE_COLUMNS.map(str::to_owned));
-        header.extend(SUFFIXES.map(|suffix| format!("figure_{suffix}")));
-        let mut lines = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(out);
-        lines.write_record(&header)?;
-        for row in &record.matrix {
-            lines.write_record(fields(record, row))?;
-        }
-        for line in further_lines(record, header.len()) {
-            lines.write_record(line)?;
-        }
-        Ok(lines.flush()?)
+    for line in further_lines(record, header.len()) {
+        lines.write_record(line)?;
     }
+    Ok(lines.flush()?)
 }
 
 /// The first fields of every line.

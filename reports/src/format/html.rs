@@ -19,45 +19,25 @@ use maud::{Markup, PreEscaped, html};
 use super::document::Document;
 use gpubench_show::html::{HEAD, allowed};
 
-use super::{Format, RenderError, RenderOptions};
+use super::{Format, RenderOptions, Rendered};
 use crate::matrix::{Glance, Selection};
 use charts::Variants;
 
 const STYLE: &str = include_str!("html/style.css");
-pub(super) struct Html;
+pub(super) static FORMAT: Format = Format {
+    name: "html",
+    extension: "html",
+    summary: "one self-contained page with heat map, interval plots, latency curves and a glossary",
+    is_for_people: true,
+    draws_charts: true,
+    render,
+};
 
-impl Format for Html {
-    fn name(&self) -> &'static str {
-        "html"
-    }
-
-    fn extension(&self) -> &'static str {
-        "html"
-    }
-
-    fn summary(&self) -> &'static str {
-        "one self-contained page with heat map, interval plots, latency curves and a glossary"
-    }
-
-    fn is_for_people(&self) -> bool {
-        true
-    }
-
-    fn draws_charts(&self) -> bool {
-        true
-    }
-
-    fn render(
-        &self,
-        record: &RunRecord,
-        options: &RenderOptions,
-        out: &mut dyn Write,
-    ) -> Result<(), RenderError> {
-        let page = page(record, options).into_string();
-        out.write_all(HEAD.as_bytes())?;
-        out.write_all(allowed(&page).as_bytes())?;
-        Ok(())
-    }
+fn render(record: &RunRecord, options: &RenderOptions, out: &mut dyn Write) -> Rendered {
+    let page = page(record, options).into_string();
+    out.write_all(HEAD.as_bytes())?;
+    out.write_all(allowed(&page).as_bytes())?;
+    Ok(())
 }
 
 struct Section {

@@ -31,47 +31,35 @@ use crate::matrix::Selection;
 
 pub use gpubench_show::VIRTUAL_TITLE;
 
-pub trait Format: Sync {
-    /// Its name, the value of `--format`.
-    fn name(&self) -> &'static str;
-
+/// A report format.
+pub struct Format {
+    /// The value of `--format`.
+    pub name: &'static str,
     /// The file extension, without the dot.
-    fn extension(&self) -> &'static str;
-
-    fn summary(&self) -> &'static str;
-
+    pub extension: &'static str,
+    pub summary: &'static str,
     /// Whether it is for people: it then shows [`RenderOptions::latency`].
-    fn is_for_people(&self) -> bool {
-        false
-    }
-
+    pub is_for_people: bool,
     /// Whether it draws charts: it then shows [`RenderOptions::timeline`] and
     /// [`RenderOptions::diff`].
-    fn draws_charts(&self) -> bool {
-        false
-    }
-
-    /// Renders the record.
-    ///
-    /// # Errors
-    /// When `out` cannot be written, or the format cannot represent the record.
-    fn render(
-        &self,
-        record: &RunRecord,
-        options: &RenderOptions,
-        out: &mut dyn Write,
-    ) -> Result<(), RenderError>;
+    pub draws_charts: bool,
+    /// Renders the record; an error when the output cannot be written, or the format cannot
+    /// represent the record.
+    pub render: fn(&RunRecord, &RenderOptions, &mut dyn Write) -> Rendered,
 }
 
+/// How a rendering ends.
+pub type Rendered = Result<(), RenderError>;
+
 /// Every format, in listing order.
-pub static CATALOGUE: &[&dyn Format] = &[
-    &text::Text,
-    &html::Html,
-    &text::Markdown,
-    &programs::Json,
-    &csv::Csv,
-    &programs::Junit,
-    &programs::OpenMetrics,
+pub static CATALOGUE: &[&Format] = &[
+    &text::FORMAT,
+    &html::FORMAT,
+    &text::MARKDOWN,
+    &programs::JSON,
+    &csv::FORMAT,
+    &programs::JUNIT,
+    &programs::OPEN_METRICS,
 ];
 
 /// The format without `--format`.
@@ -80,9 +68,9 @@ pub const TEXT: &str = "text";
 pub const TEXT_ALIAS: &str = "terminal";
 
 #[must_use]
-pub fn find(name: &str) -> Option<&'static dyn Format> {
+pub fn find(name: &str) -> Option<&'static Format> {
     let name = if name == TEXT_ALIAS { TEXT } else { name };
-    CATALOGUE.iter().copied().find(|format| format.name() == name)
+    CATALOGUE.iter().copied().find(|format| format.name == name)
 }
 
 /// What the text format shows.

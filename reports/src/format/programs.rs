@@ -6,39 +6,25 @@ use gpubench_store::to_json;
 
 use super::document::{calibration, notices, title};
 use super::figures::one_line;
-use super::{Format, RenderError, RenderOptions};
+use super::{Format, RenderError, RenderOptions, Rendered};
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
 
-pub(super) struct Json;
+pub(super) static JSON: Format = Format {
+    name: "json",
+    extension: "json",
+    summary: "the whole record, for programs; its schema is published and versioned",
+    is_for_people: false,
+    draws_charts: false,
+    render: render_json,
+};
 
-impl Format for Json {
-    fn name(&self) -> &'static str {
-        "json"
-    }
-
-    fn extension(&self) -> &'static str {
-        "json"
-    }
-
-    fn summary(&self) -> &'static str {
-        "the whole record, for programs; its schema is published and versioned"
-    }
-
-    fn render(
-        &self,
-        record: &RunRecord,
-        _options: &RenderOptions,
-        out: &mut dyn Write,
-    ) -> Result<(), RenderError> {
-        let json = to_json(record).map_err(|reason| RenderError::NotJson { reason })?;
-        Ok(out.write_all(json.as_bytes())?)
-    }
+fn render_json(record: &RunRecord, _options: &RenderOptions, out: &mut dyn Write) -> Rendered {
+    let json = to_json(record).map_err(|reason| RenderError::NotJson { reason })?;
+    Ok(out.write_all(json.as_bytes())?)
 }
-
-pub(super) struct OpenMetrics;
 
 /// The metric of each figure of [`MatrixRow::FIGURES`], with its help text.
 const METRICS: [(&str, &str); MatrixRow::FIGURES.len()] = [
@@ -53,51 +39,45 @@ const METRICS: [(&str, &str); MatrixRow::FIGURES.len()] = [
     ("overshoot_ratio", "Memory beyond the limit over the limit."),
 ];
 
-impl Format for OpenMetrics {
-    fn name(&self) -> &'static str {
-        "openmetrics"
-    }
+pub(super) static OPEN_METRICS: Format = Format {
+    name: "openmetrics",
+    extension: "prom",
+    summary: "gauges of every row with the ends of its interval, for Prometheus",
+    is_for_people: false,
+    draws_charts: false,
+    render: render_open_metrics,
+};
 
-    fn extension(&self) -> &'static str {
-        "prom"
-    }
-
-    fn summary(&self) -> &'static str {
-        "gauges of every row with the ends of its interval, for Prometheus"
-    }
-
-    fn render(
-        &self,
-        record: &RunRecord,
-        _options: &RenderOptions,
-        out: &mut dyn Write,
-    ) -> Result<(), RenderError> {
-        let mut text = Lines::default();
-        of_record(record, &mut text);
-        let rows: Vec<(String, &MatrixRow)> =
-            record.matrix.iter().map(|row| (labels_of(row), row)).collect();
-        for (at, (name, help)) in METRICS.iter().enumerate() {
-            for (suffix, what, end) in ENDS {
-                let values = rows.iter().filter_map(|(labels, row)| {
-                    let of = row.figures()[at]?;
-                    // Of a bound only the upper end is known.
-                    let known = of.ends != Ends::AtMost || suffix == "_upper";
-                    known.then(|| (labels.clone(), end([of.lo, of.value, of.hi])))
-                });
-                text.gauge(&format!("{name}{suffix}"), &format!("{help}{what}"), values);
-            }
+fn render_open_metrics(
+    record: &RunRecord,
+    _options: &RenderOptions,
+    out: &mut dyn Write,
+) -> Rendered {
+    let mut text = Lines::default();
+    of_record(record, &mut text);
+    let rows: Vec<(String, &MatrixRow)> =
+        record.matrix.iter().map(|row| (labels_of(row), row)).collect();
+    for (at, (name, help)) in METRICS.iter().enumerate() {
+        for (suffix, what, end) in ENDS {
+            let values = rows.iter().filter_map(|(labels, row)| {
+                let of = row.figures()[at]?;
+                // Of a bound only the upper end is known.
+                let known = of.ends != Ends::AtMost || suffix == "_upper";
+                known.then(|| (labels.clone(), end([of.lo, of.value, of.hi])))
+            });
+            text.gauge(&format!("{name}{suffix}"), &format!("{help}{what}"), values);
         }
-        let levels = rows.iter().filter_map(|(labels, row)| {
-            let level = row.level.as_deref()?.strip_prefix('L')?;
-            Some((labels.clone(), level.parse().ok()?))
-        });
-        text.gauge(
-            "level",
-            "Level of isolation, 0 none to 3 strong; undecided rows have none.",
-            levels,
-        );
-        Ok(writeln!(out, "{}# EOF", text.0)?)
     }
+    let levels = rows.iter().filter_map(|(labels, row)| {
+        let level = row.level.as_deref()?.strip_prefix('L')?;
+        Some((labels.clone(), level.parse().ok()?))
+    });
+    text.gauge(
+        "level",
+        "Level of isolation, 0 none to 3 strong; undecided rows have none.",
+        levels,
+    );
+    Ok(writeln!(out, "{}# EOF", text.0)?)
 }
 
 /// Suffix of a metric, addition to its help, and which of lower end, value and upper end it is.
@@ -198,44 +178,31 @@ impl Lines {
     }
 }
 
-pub(super) struct Junit;
-
 /// Name of the suite: the same for every record, since CI systems follow a case by suite, class and
 /// name.
 const SUITE: &str = "gpubench matrix";
 
-impl Format for Junit {
-    fn name(&self) -> &'static str {
-        "junit"
-    }
+pub(super) static JUNIT: Format = Format {
+    name: "junit",
+    extension: "xml",
+    summary: "JUnit XML for CI: one case per row; waived and inconclusive are skipped, not passed",
+    is_for_people: false,
+    draws_charts: false,
+    render: render_junit,
+};
 
-    fn extension(&self) -> &'static str {
-        "xml"
-    }
-
-    fn summary(&self) -> &'static str {
-        "JUnit XML for CI: one case per row; waived and inconclusive are skipped, not passed"
-    }
-
-    fn render(
-        &self,
-        record: &RunRecord,
-        options: &RenderOptions,
-        out: &mut dyn Write,
-    ) -> Result<(), RenderError> {
-        let title = title(record);
-        let mut suite = TestSuite::new(SUITE);
-        set_times(&mut suite, record);
-        suite.add_properties(properties(record));
-        suite.add_test_case(record_case(record, options));
-        suite.add_test_cases(record.matrix.iter().map(|row| row_case(record, row)));
-        suite.add_test_cases(record.plan.skips.iter().map(skip_case));
-        let mut report = Report::new(&title);
-        report.add_test_suite(suite);
-        let text =
-            gpubench_show::junit(&report).map_err(|reason| RenderError::NotJunit { reason })?;
-        Ok(out.write_all(text.as_bytes())?)
-    }
+fn render_junit(record: &RunRecord, options: &RenderOptions, out: &mut dyn Write) -> Rendered {
+    let title = title(record);
+    let mut suite = TestSuite::new(SUITE);
+    set_times(&mut suite, record);
+    suite.add_properties(properties(record));
+    suite.add_test_case(record_case(record, options));
+    suite.add_test_cases(record.matrix.iter().map(|row| row_case(record, row)));
+    suite.add_test_cases(record.plan.skips.iter().map(skip_case));
+    let mut report = Report::new(&title);
+    report.add_test_suite(suite);
+    let text = gpubench_show::junit(&report).map_err(|reason| RenderError::NotJunit { reason })?;
+    Ok(out.write_all(text.as_bytes())?)
 }
 
 /// When the run began, and how long it took.

@@ -23,7 +23,7 @@ const FOR_PEOPLE: [&str; 3] = ["text", "html", "md"];
 
 fn render(format: &str, record: &RunRecord, options: &RenderOptions) -> String {
     let mut out = Vec::new();
-    find(format).unwrap().render(record, options, &mut out).unwrap();
+    (find(format).unwrap().render)(record, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -61,29 +61,29 @@ fn options() -> RenderOptions {
 fn every_record_in_every_format_equals_its_golden_file() {
     for (name, record) in sample_records::all() {
         for format in CATALOGUE {
-            let text = render(format.name(), &record, &options());
+            let text = render(format.name, &record, &options());
             // Golden files do not change with the glossary.
             let text = text.replace(&super::html::glossary().into_string(), "(glossary)\n");
             let mut settings = insta::Settings::clone_current();
             settings.set_snapshot_path("../../golden");
             settings.set_prepend_module_to_snapshot(false);
             settings.set_omit_expression(true);
-            settings.bind(|| insta::assert_snapshot!(format!("{name}.{}", format.name()), text));
+            settings.bind(|| insta::assert_snapshot!(format!("{name}.{}", format.name), text));
         }
     }
 }
 
 #[test]
 fn names_are_unique_and_every_format_has_a_summary() {
-    let names: BTreeSet<_> = CATALOGUE.iter().map(|format| format.name()).collect();
+    let names: BTreeSet<_> = CATALOGUE.iter().map(|format| format.name).collect();
     assert_eq!(names.len(), CATALOGUE.len());
     for format in CATALOGUE {
-        assert!(format.summary().len() > 20 && format.summary().len() < 95, "{}", format.name());
-        assert!(!format.summary().ends_with('.') && !format.extension().starts_with('.'));
-        assert_eq!(find(format.name()).map(super::Format::name), Some(format.name()));
+        assert!(format.summary.len() > 20 && format.summary.len() < 95, "{}", format.name);
+        assert!(!format.summary.ends_with('.') && !format.extension.starts_with('.'));
+        assert_eq!(find(format.name).map(|format| format.name), Some(format.name));
     }
-    let for_people = CATALOGUE.iter().filter(|format| format.is_for_people());
-    assert!(for_people.map(|format| format.name()).eq(FOR_PEOPLE));
+    let for_people = CATALOGUE.iter().filter(|format| format.is_for_people);
+    assert!(for_people.map(|format| format.name).eq(FOR_PEOPLE));
     assert!(find("yaml").is_none());
 }
 
@@ -151,8 +151,8 @@ fn a_closed_output_is_an_error() {
         }
     }
     for format in CATALOGUE {
-        let result = format.render(&sample_records::real(), &options(), &mut Closed);
-        let Err(RenderError::Write(error)) = result else { panic!("{}", format.name()) };
+        let result = (format.render)(&sample_records::real(), &options(), &mut Closed);
+        let Err(RenderError::Write(error)) = result else { panic!("{}", format.name) };
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 }
@@ -176,9 +176,9 @@ proptest! {
         record.matrix[1].variant = text;
         record.matrix[1].retention =
             Some(Estimate { value, lo, hi, ends, parts: None, n: 1, unit: "ratio".to_owned() });
-        for format in CATALOGUE.iter().filter(|format| format.name() != "json") {
-            let rendered = render(format.name(), &record, &options());
-            if matches!(format.name(), "html" | "junit") {
+        for format in CATALOGUE.iter().filter(|format| format.name != "json") {
+            let rendered = render(format.name, &record, &options());
+            if matches!(format.name, "html" | "junit") {
                 let xml = rendered.replace("<!DOCTYPE html>\n", "");
                 prop_assert!(roxmltree::Document::parse(&xml).is_ok());
             }

@@ -10,74 +10,42 @@ use gpubench_show::{Block, Line, Page};
 use super::document::{self, Document};
 use super::figures::value;
 use super::screen::{ROWS_MAX, places};
-use super::{Format, RenderError, RenderOptions, View, screen};
+use super::{Format, RenderOptions, Rendered, View, screen};
 use crate::matrix::{Glance, ReasonGroup, Subject};
 
-pub(super) struct Text;
+pub(super) static FORMAT: Format = Format {
+    name: "text",
+    extension: "txt",
+    summary: "the matrix on one screen; for people, not for programs (--full: all tables)",
+    is_for_people: true,
+    draws_charts: false,
+    render,
+};
 
-impl Format for Text {
-    fn name(&self) -> &'static str {
-        "text"
-    }
-
-    fn extension(&self) -> &'static str {
-        "txt"
-    }
-
-    fn summary(&self) -> &'static str {
-        "the matrix on one screen; for people, not for programs (--full: all tables)"
-    }
-
-    fn is_for_people(&self) -> bool {
-        true
-    }
-
-    fn render(
-        &self,
-        record: &RunRecord,
-        options: &RenderOptions,
-        out: &mut dyn Write,
-    ) -> Result<(), RenderError> {
-        let text = match options.view {
-            View::Screen => screen::text(record, options),
-            View::Full => Document::of_selection(record, options).page().text(options.look),
-            View::Why => why(record, options).text(options.look),
-        };
-        Ok(out.write_all(text.as_bytes())?)
-    }
+fn render(record: &RunRecord, options: &RenderOptions, out: &mut dyn Write) -> Rendered {
+    let text = match options.view {
+        View::Screen => screen::text(record, options),
+        View::Full => Document::of_selection(record, options).page().text(options.look),
+        View::Why => why(record, options).text(options.look),
+    };
+    Ok(out.write_all(text.as_bytes())?)
 }
 
-pub(super) struct Markdown;
+pub(super) static MARKDOWN: Format = Format {
+    name: "md",
+    extension: "md",
+    summary: "Markdown tables, for a pull request or a wiki",
+    is_for_people: true,
+    draws_charts: false,
+    render: render_markdown,
+};
 
-impl Format for Markdown {
-    fn name(&self) -> &'static str {
-        "md"
-    }
-
-    fn extension(&self) -> &'static str {
-        "md"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Markdown tables, for a pull request or a wiki"
-    }
-
-    fn is_for_people(&self) -> bool {
-        true
-    }
-
-    fn render(
-        &self,
-        record: &RunRecord,
-        options: &RenderOptions,
-        out: &mut dyn Write,
-    ) -> Result<(), RenderError> {
-        let mut page = Document::of(record, options).page();
-        // A terminal sets the origin apart by an empty line.
-        let facts = page.blocks.iter().rposition(|block| matches!(block, Block::Facts(_)));
-        page.blocks.insert(facts.unwrap_or(0), Block::Heading("Record".to_owned()));
-        Ok(out.write_all(page.markdown().as_bytes())?)
-    }
+fn render_markdown(record: &RunRecord, options: &RenderOptions, out: &mut dyn Write) -> Rendered {
+    let mut page = Document::of(record, options).page();
+    // A terminal sets the origin apart by an empty line.
+    let facts = page.blocks.iter().rposition(|block| matches!(block, Block::Facts(_)));
+    page.blocks.insert(facts.unwrap_or(0), Block::Heading("Record".to_owned()));
+    Ok(out.write_all(page.markdown().as_bytes())?)
 }
 
 /// Parts of the reasons for doubt, with the noun of what they count.

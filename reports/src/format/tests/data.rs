@@ -21,7 +21,7 @@ fn json_refuses_an_infinite_figure() {
         unit: "x".to_owned(),
     };
     record.matrix[0].isolation_index = Some(unbounded);
-    let result = find("json").unwrap().render(&record, &options(), &mut Vec::new());
+    let result = (find("json").unwrap().render)(&record, &options(), &mut Vec::new());
     assert!(matches!(result, Err(RenderError::NotJson { .. })));
     // Formats for people print it.
     assert!(render("html", &record, &options()).contains("[0.000, inf]"));
