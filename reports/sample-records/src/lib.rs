@@ -1,22 +1,9 @@
 //! Handmade records, one for each situation that a report must distinguish.
 
-mod rows;
-
-use std::collections::BTreeMap;
-
-use gpubench_record::Calibration;
-use gpubench_record::run::ProfileRef;
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
-    Cell, CellFigures, CellResult, DeviceKind, FORMAT_VERSION, Gate, GateKind, GateResult,
-    GateScope, GateState, MatrixRow, MechanismRow, Outcome, ProbeFigure, RunRecord, TenantResult,
-};
-use gpubench_record::{Phase, SampleRow, SampleStatus};
-
-pub use rows::{calibration, device, plan, provenance};
-use rows::{
-    claims, empty_row, estimate, fault_row, fault_tally, jitter_row, mechanism, mig_row,
-    operator_row, overall, reference_row, slicing_row,
+    Calibration, DeviceKind, FORMAT_VERSION, Json, Outcome, Phase, Plan, Provenance, RunRecord,
+    SampleRow, SampleStatus,
 };
 
 /// Every sample record, with the name of its golden files.
@@ -31,90 +18,27 @@ pub fn all() -> Vec<(&'static str, RunRecord)> {
 
 /// A complete run on a real GPU, with every outcome.
 pub fn real() -> RunRecord {
-    let slicing = "time-slicing[slice=default]";
-    RunRecord {
-        format_version: FORMAT_VERSION,
-        scoring: "scoring-v1".to_owned(),
-        complete: true,
-        incomplete_reason: None,
-        device: device(DeviceKind::Real, "NVIDIA H100 80GB HBM3"),
-        provenance: provenance(Some("2026-03-01T02:09:51Z")),
-        profile: ProfileRef { name: "default".to_owned(), hash: "5eed".repeat(16) },
-        calibration: calibration(),
-        seed: 42,
-        plan: plan(true, 8),
-        mechanisms: mechanisms(slicing),
-        matrix: vec![
-            reference_row(),
-            slicing_row("compute", Some("sm"), "fma", 0.497),
-            slicing_row("bandwidth", Some("dram"), "stream-copy", 0.502),
-            jitter_row(),
-            mig_row(),
-            fault_row(),
-            MatrixRow {
-                outcome: Outcome::failed("victim of cell b07-c031 was killed from outside"),
-                ..empty_row("mig", "mig[3g+3g]", "memory", Some("cap"))
-            },
-            MatrixRow {
-                outcome: Outcome::waived("no libvgpu.so found"),
-                ..empty_row("hami", "hami[cores=50]", "compute", Some("sm"))
-            },
-        ],
-        overall: vec![
-            overall(
-                "time-slicing",
-                slicing,
-                Some("L0"),
-                Some("compute"),
-                [&["compute", "jitter"], &[]],
-            ),
-            overall("mig", "mig[3g+3g]", None, None, [&[], &["memory"]]),
-        ],
-        cells: cells(),
-        superseded: Vec::new(),
-        interruptions: Vec::new(),
-        probes: Vec::new(),
-        service: Vec::new(),
-        tenant_limits: Vec::new(),
-        dose_curves: Vec::new(),
-        probe_figures: estimate(0.497, 0.49, 0.503, 24, "of the device")
-            .map(|estimate| ProbeFigure {
-                variant: slicing.to_owned(),
-                figure: "SM share over 10 ms, alone".to_owned(),
-                explains: Some("compute/sm".to_owned()),
-                verdict: None,
-                estimate,
-            })
-            .into_iter()
-            .collect(),
-        fault_trials: Vec::new(),
-        fault_trials_stopped: None,
-        fault_tallies: vec![fault_tally()],
-        records_left_out: Vec::new(),
-        operator: vec![operator_row(slicing)],
-        device_speed: None,
-        claims: claims(slicing),
-        problems: Vec::new(),
-    }
+    let record = RunRecord::from_json(include_bytes!("real.json")).expect("a record");
+    RunRecord { format_version: FORMAT_VERSION, ..record }
 }
 
-fn mechanisms(slicing: &str) -> Vec<MechanismRow> {
-    vec![
-        mechanism("exclusive", "exclusive", Outcome::measured(), false),
-        mechanism("time-slicing", slicing, Outcome::measured(), false),
-        mechanism("mig", "mig[3g+3g]", Outcome::measured(), true),
-        MechanismRow {
-            remedy: Some("install HAMi 2.5 or later".to_owned()),
-            proof: Vec::new(),
-            ..mechanism("hami", "hami[cores=50]", Outcome::waived("no libvgpu.so found"), false)
-        },
-    ]
+pub fn plan(decides: bool, blocks: u32) -> Plan {
+    let profile = if decides { "default" } else { "smoke" }.to_owned();
+    Plan { profile, decides, blocks, ..real().plan }
+}
+
+pub fn provenance(ended_at: Option<&str>) -> Provenance {
+    Provenance { ended_at: ended_at.map(str::to_owned), ..real().provenance }
+}
+
+pub fn calibration() -> Calibration {
+    real().calibration
 }
 
 /// The same on the virtual GPU, with a profile that decides nothing.
 pub fn on_the_virtual_gpu() -> RunRecord {
     let mut record = real();
-    record.device = device(DeviceKind::Virtual, "Virtual Turing");
+    (record.device.kind, record.device.name) = (DeviceKind::Virtual, "Virtual Turing".to_owned());
     record.provenance.clock = "virtual".to_owned();
     record.provenance.timer_floor_ns.clear();
     record.profile.name = "smoke".to_owned();
@@ -158,42 +82,6 @@ pub fn all_waived() -> RunRecord {
         row.proof.clear();
     }
     record
-}
-
-fn cells() -> Vec<CellResult> {
-    let outcomes = [
-        Outcome::measured(),
-        Outcome::inconclusive("the aggressor ended 12 ms before the window did"),
-        Outcome::inconclusive("overlap 0.91, below 0.95"),
-        Outcome::failed("victim of cell b07-c031 was killed from outside"),
-    ];
-    let cells = plan(true, 8).cells.into_iter().zip(outcomes);
-    cells.map(|(cell, outcome)| cell_result(&cell, outcome)).collect()
-}
-
-fn cell_result(cell: &Cell, outcome: Outcome) -> CellResult {
-    let results = cell
-        .tenants
-        .iter()
-        .map(|tenant| TenantResult { rows: 3_010, ..TenantResult::ready(tenant, None) });
-    CellResult {
-        lone_ns: Vec::new(),
-        cell: cell.clone(),
-        figures: CellFigures { closed_rate_per_s: Some(497.3), ..CellFigures::default() },
-        requests: BTreeMap::from([("closed".to_owned(), 2_486)]),
-        outcome,
-        gates: vec![GateResult {
-            gate: Gate::Other("overlap".to_owned()),
-            state: GateState::Passed,
-            kind: GateKind::Validity,
-            scope: GateScope::Cell,
-            value: None,
-            limit: None,
-            unit: None,
-            detail: "0.997 of the window, at least 0.95".to_owned(),
-        }],
-        tenant_results: results.collect(),
-    }
 }
 
 /// A completed open-loop request.
