@@ -4,34 +4,24 @@
 //! is on, no process has the whole device, so there is no reference.
 
 use gpubench_plan::Availability;
-use gpubench_record::{Proof, Sharing, SmNumbers};
+use gpubench_record::{Proof, Sharing};
 
 use super::host::{Guard, HostError};
-use super::interface::Requirement;
+use super::interface::{Requirement, USUAL};
 use super::waivers::whole_device_is_closed;
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation, TenantEnv,
-    Tenants,
 };
 
 #[derive(Debug)]
 pub struct Exclusive;
 
-/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "exclusive",
     summary: "one tenant has the whole GPU: the reference that every mechanism is compared with",
     group: "plain",
-    reconfigures: false,
-    options: &[],
     sharing: Sharing::Reference,
-    tenants: Tenants::Processes,
-    mps_daemon: false,
-    accounting_library: false,
-    sm_numbers: SmNumbers::OfDevice,
-    settles_ns: 0,
-    period_ns: 0,
-    unprotected: None,
+    ..USUAL
 };
 
 impl Mechanism for Exclusive {

@@ -12,16 +12,16 @@
 //! process but the victim.
 
 use gpubench_plan::Availability;
-use gpubench_record::{Proof, Sharing, SmNumbers};
+use gpubench_record::{Proof, Sharing};
 
 use super::exclusive::{NO_OTHER, no_other_process};
 use super::facts::EXCLUSIVE_PROCESS;
 use super::host::{Change, Guard, HostError};
-use super::interface::Requirement;
+use super::interface::{Requirement, USUAL};
 use super::waivers::{device_is_partitioned, held_by_others, settings_locked, waived};
 use super::{
     Configuration, HostFacts, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry,
-    Observation, OpeningChecks, TenantEnv, Tenants,
+    Observation, OpeningChecks, TenantEnv,
 };
 
 #[derive(Debug)]
@@ -33,21 +33,13 @@ pub(super) const IN_MODE: Requirement = Requirement::during("the compute mode");
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE` (cuda.h).
 const DEVICE_UNAVAILABLE: i32 = 46;
 
-/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "exclusive-process",
     summary: "compute mode EXCLUSIVE_PROCESS: one process is admitted, every other is refused",
     group: "exclusive-process",
     reconfigures: true,
-    options: &[],
     sharing: Sharing::OneTenant,
-    tenants: Tenants::Processes,
-    mps_daemon: false,
-    accounting_library: false,
-    sm_numbers: SmNumbers::OfDevice,
-    settles_ns: 0,
-    period_ns: 0,
-    unprotected: None,
+    ..USUAL
 };
 
 impl Mechanism for ExclusiveProcess {

@@ -11,10 +11,10 @@
 
 use gpubench_plan::Availability;
 use gpubench_record::wire::Inside;
-use gpubench_record::{Proof, Sharing, SmNumbers};
+use gpubench_record::{Proof, Sharing};
 
 use super::host::{Guard, HostError};
-use super::interface::Requirement;
+use super::interface::{Requirement, USUAL};
 use super::waivers::{waived, whole_device_is_closed};
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -32,16 +32,9 @@ pub(super) const ENTRY: MechanismEntry = MechanismEntry {
     name: "green-context",
     summary: "threads of one process, each with SMs of its own; memory and faults are shared",
     group: "mps",
-    reconfigures: false,
-    options: &[],
     sharing: Sharing::InSpace,
     tenants: Tenants::Threads(inside),
-    mps_daemon: false,
-    accounting_library: false,
-    sm_numbers: SmNumbers::OfDevice,
-    settles_ns: 0,
-    period_ns: 0,
-    unprotected: None,
+    ..USUAL
 };
 
 fn inside(slots: usize) -> Vec<Inside> {

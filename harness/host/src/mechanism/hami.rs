@@ -17,14 +17,14 @@
 //! does not report that it cannot find its process, which turns its SM limiter off.
 
 use gpubench_plan::Availability;
-use gpubench_record::{Proof, Sharing, SmNumbers};
+use gpubench_record::{Proof, Sharing};
 
 use super::host::{Change, ControlError, Guard, HostError};
-use super::interface::{MEMORY_PCT, Requirement};
+use super::interface::{MEMORY_PCT, Requirement, USUAL};
 use super::waivers::{device_is_partitioned, sharing_is_off, too_little_for_share, waived};
 use super::{
     Compute, ComputeLimit, Configuration, HostStage, InForce, Mechanism, MechanismContext,
-    MechanismEntry, Observation, OpeningChecks, OptionEntry, TenantEnv, TenantObservation, Tenants,
+    MechanismEntry, Observation, OpeningChecks, OptionEntry, TenantEnv, TenantObservation,
     interface, memory_cap, user_program,
 };
 
@@ -45,12 +45,10 @@ const NO_LIMIT_PCT: u32 = 100;
 /// the context nor delays a launch (HAMi-core, `utils.c`, `memory.c`: `pidfound`).
 pub const LIBRARY_FAULTS: [&str; 2] = ["SET_TASK_PID FAILED", "host pid is error"];
 
-/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "hami",
     summary: "a preloaded library limits the memory and the launches of each process",
     group: "plain",
-    reconfigures: false,
     options: &[
         MEMORY_PCT,
         OptionEntry {
@@ -60,13 +58,10 @@ const ENTRY: MechanismEntry = MechanismEntry {
         },
     ],
     sharing: Sharing::InTime,
-    tenants: Tenants::Processes,
-    mps_daemon: false,
     accounting_library: true,
-    sm_numbers: SmNumbers::OfDevice,
     settles_ns: SETTLES_NS,
     period_ns: PERIOD_NS,
-    unprotected: None,
+    ..USUAL
 };
 
 impl Mechanism for Hami {

@@ -169,6 +169,23 @@ pub struct MechanismEntry {
     pub unprotected: Option<fn(&mut Profile)>,
 }
 
+/// What most mechanisms have in common.
+pub(super) const USUAL: MechanismEntry = MechanismEntry {
+    name: "",
+    summary: "",
+    group: "",
+    reconfigures: false,
+    options: &[],
+    sharing: Sharing::InSpace,
+    tenants: Tenants::Processes,
+    mps_daemon: false,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    period_ns: 0,
+    unprotected: None,
+};
+
 /// Whether the tenants of a mechanism are processes or threads.
 #[derive(Debug, Clone, Copy)]
 pub enum Tenants {

@@ -15,18 +15,17 @@ use gpubench_plan::Availability;
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
-use super::interface::Requirement;
+use super::interface::{Requirement, USUAL};
 use super::mig_layout::{Layout, available, changes, enter, layout, variant};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, OptionEntry, TenantEnv, TenantObservation, Tenants,
+    OpeningChecks, OptionEntry, TenantEnv, TenantObservation,
 };
 use crate::device::mig::{Instance, InstanceProfile};
 
 #[derive(Debug)]
 pub struct Mig;
 
-/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mig",
     summary: "each process has a hardware instance of its own",
@@ -38,13 +37,8 @@ const ENTRY: MechanismEntry = MechanismEntry {
         accepted: &["auto", "3g+3g", "3g.40gb+4g.40gb"],
     }],
     sharing: Sharing::InSpace,
-    tenants: Tenants::Processes,
-    mps_daemon: false,
-    accounting_library: false,
     sm_numbers: SmNumbers::OfPart,
-    settles_ns: 0,
-    period_ns: 0,
-    unprotected: None,
+    ..USUAL
 };
 
 impl Mechanism for Mig {

@@ -6,18 +6,18 @@
 //! not reach the daemon still stays in the instance.
 
 use gpubench_plan::Availability;
-use gpubench_record::{Proof, Sharing, SmNumbers};
+use gpubench_record::{Proof, Sharing};
 
 use super::host::{ControlError, Guard, HostError};
+use super::interface::USUAL;
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, OptionEntry, TenantEnv, Tenants, mig, mig_layout, mps,
+    OpeningChecks, OptionEntry, TenantEnv, mig, mig_layout, mps,
 };
 
 #[derive(Debug)]
 pub struct MigMps;
 
-/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mig-mps",
     summary: "all processes share one hardware instance through an MPS server",
@@ -29,13 +29,8 @@ const ENTRY: MechanismEntry = MechanismEntry {
         accepted: &["auto", "7g", "3g.40gb"],
     }],
     sharing: Sharing::InSpace,
-    tenants: Tenants::Processes,
     mps_daemon: true,
-    accounting_library: false,
-    sm_numbers: SmNumbers::OfDevice,
-    settles_ns: 0,
-    period_ns: 0,
-    unprotected: None,
+    ..USUAL
 };
 
 impl Mechanism for MigMps {

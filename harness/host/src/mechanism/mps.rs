@@ -18,15 +18,15 @@
 //! clients.
 
 use gpubench_plan::Availability;
-use gpubench_record::{Proof, Sharing, SmNumbers};
+use gpubench_record::{Proof, Sharing};
 
 use super::facts::EXCLUSIVE_PROCESS;
 use super::host::{Change, ControlError, DaemonConfig, Guard, HostError};
-use super::interface::Requirement;
+use super::interface::{Requirement, USUAL};
 use super::waivers::{waived, whole_device_is_closed};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, OptionEntry, TenantEnv, Tenants, exclusive_process, interface,
+    OpeningChecks, OptionEntry, TenantEnv, exclusive_process, interface,
 };
 
 #[derive(Debug)]
@@ -42,25 +42,19 @@ const CUDA_13_1: i32 = 13010;
 /// The change to the host of every mechanism with a daemon.
 pub(super) const DAEMON: &str = "an MPS daemon of its own, in a private folder";
 
-/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps",
     summary: "kernels of all processes run side by side through an MPS server of their own",
     group: "mps",
-    reconfigures: false,
     options: &[OptionEntry {
         key: "exclusive_process",
         summary: "compute mode EXCLUSIVE_PROCESS under every MPS server of the whole device",
         accepted: &["false", "true"],
     }],
     sharing: Sharing::InSpace,
-    tenants: Tenants::Processes,
     mps_daemon: true,
-    accounting_library: false,
-    sm_numbers: SmNumbers::OfDevice,
-    settles_ns: 0,
-    period_ns: 0,
     unprotected: Some(|_| ()),
+    ..USUAL
 };
 
 impl Mechanism for Mps {

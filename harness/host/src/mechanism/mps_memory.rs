@@ -18,14 +18,14 @@
 
 use gpubench_plan::Availability;
 use gpubench_plan::profile::options::LimitBy;
-use gpubench_record::{Proof, Sharing, SmNumbers};
+use gpubench_record::{Proof, Sharing};
 
 use super::host::{Change, ControlError, DaemonConfig, Guard, HostError, mps_control};
-use super::interface::{MEMORY_PCT, Requirement};
+use super::interface::{MEMORY_PCT, Requirement, USUAL};
 use super::waivers::{settings_locked, too_little_for_share, waived};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, OptionEntry, TenantEnv, Tenants, memory_cap, mps, user_program,
+    OpeningChecks, OptionEntry, TenantEnv, memory_cap, mps, user_program,
 };
 
 #[derive(Debug)]
@@ -36,12 +36,10 @@ const DRIVER_MIN: u32 = 615;
 const CUDA_MIN: i32 = 13040;
 const CAPABILITY_MIN: (i32, i32) = (8, 0);
 
-/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps-memory",
     summary: "as mps, with the memory of each process limited by the driver or by the server",
     group: "mps-memory",
-    reconfigures: false,
     options: &[
         MEMORY_PCT,
         OptionEntry {
@@ -51,13 +49,8 @@ const ENTRY: MechanismEntry = MechanismEntry {
         },
     ],
     sharing: Sharing::InSpace,
-    tenants: Tenants::Processes,
     mps_daemon: true,
-    accounting_library: false,
-    sm_numbers: SmNumbers::OfDevice,
-    settles_ns: 0,
-    period_ns: 0,
-    unprotected: None,
+    ..USUAL
 };
 
 impl Mechanism for MpsMemory {

@@ -15,15 +15,15 @@
 
 use gpubench_plan::Availability;
 use gpubench_plan::profile::options::Priority;
-use gpubench_record::{Proof, Sharing, SmNumbers};
+use gpubench_record::{Proof, Sharing};
 
 use super::host::{Guard, HostError};
-use super::interface::Requirement;
+use super::interface::{Requirement, USUAL};
 use super::waivers::too_little_for_share;
 use super::{
     Compute, ComputeLimit, Configuration, InForce, Mechanism, MechanismContext, MechanismEntry,
-    Observation, OpeningChecks, OptionEntry, TenantEnv, TenantObservation, Tenants, memory_cap,
-    mps, user_program,
+    Observation, OpeningChecks, OptionEntry, TenantEnv, TenantObservation, memory_cap, mps,
+    user_program,
 };
 
 #[derive(Debug)]
@@ -33,12 +33,10 @@ pub const PRIORITY: &str = "CUDA_MPS_CLIENT_PRIORITY";
 const NORMAL: &str = "0";
 const BELOW_NORMAL: &str = "1";
 
-/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps-quota",
     summary: "as mps, with a limit on the SMs and on the memory of each process",
     group: "mps",
-    reconfigures: false,
     options: &[
         OptionEntry {
             key: "pct",
@@ -57,13 +55,8 @@ const ENTRY: MechanismEntry = MechanismEntry {
         },
     ],
     sharing: Sharing::InSpace,
-    tenants: Tenants::Processes,
     mps_daemon: true,
-    accounting_library: false,
-    sm_numbers: SmNumbers::OfDevice,
-    settles_ns: 0,
-    period_ns: 0,
-    unprotected: None,
+    ..USUAL
 };
 
 impl Mechanism for MpsQuota {

@@ -9,14 +9,14 @@
 use std::collections::BTreeSet;
 
 use gpubench_plan::Availability;
-use gpubench_record::{Proof, Sharing, SmNumbers};
+use gpubench_record::{Proof, Sharing};
 
 use super::host::{ControlError, Guard, HostError, mps_control};
-use super::interface::Requirement;
+use super::interface::{Requirement, USUAL};
 use super::waivers::waived;
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, OptionEntry, TenantEnv, Tenants, mps, user_program,
+    OpeningChecks, OptionEntry, TenantEnv, mps, user_program,
 };
 
 #[derive(Debug)]
@@ -27,25 +27,18 @@ const DRIVER_MIN: u32 = 590;
 const CUDA_MIN: i32 = 13010;
 const CAPABILITY_MIN: (i32, i32) = (8, 0);
 
-/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps-static",
     summary: "as mps, with SMs of its own for each process, which no other may use",
     group: "mps-static",
-    reconfigures: false,
     options: &[OptionEntry {
         key: "chunks",
         summary: "chunks of SMs for each process; 0 divides the device evenly",
         accepted: &["0 to 64"],
     }],
     sharing: Sharing::InSpace,
-    tenants: Tenants::Processes,
     mps_daemon: true,
-    accounting_library: false,
-    sm_numbers: SmNumbers::OfDevice,
-    settles_ns: 0,
-    period_ns: 0,
-    unprotected: None,
+    ..USUAL
 };
 
 impl Mechanism for MpsStatic {

@@ -25,7 +25,6 @@ use super::{
 #[derive(Debug)]
 pub struct StreamPriority;
 
-/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "stream-priority",
     summary: "threads of one process; the victim's stream has the highest priority, a hint",

@@ -22,38 +22,31 @@
 
 use gpubench_plan::Availability;
 use gpubench_plan::profile::options::Slice;
-use gpubench_record::{Proof, Sharing, SmNumbers};
+use gpubench_record::{Proof, Sharing};
 
 use super::host::{Change, Guard, HostError};
-use super::interface::Requirement;
+use super::interface::{Requirement, USUAL};
 use super::waivers::{device_is_partitioned, settings_locked, sharing_is_off, waived};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
-    OpeningChecks, OptionEntry, TenantEnv, Tenants,
+    OpeningChecks, OptionEntry, TenantEnv,
 };
 
 #[derive(Debug)]
 pub struct TimeSlicing;
 
-/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "time-slicing",
     summary: "processes use the whole GPU in time slices, scheduled by the driver",
     group: "plain",
-    reconfigures: false,
     options: &[OptionEntry {
         key: "slice",
         summary: "length of a time slice",
         accepted: &["default", "short", "medium", "long"],
     }],
     sharing: Sharing::InTime,
-    tenants: Tenants::Processes,
-    mps_daemon: false,
-    accounting_library: false,
-    sm_numbers: SmNumbers::OfDevice,
-    settles_ns: 0,
-    period_ns: 0,
     unprotected: Some(|profile| profile.time_slicing.slice = Slice::Default),
+    ..USUAL
 };
 
 impl Mechanism for TimeSlicing {
