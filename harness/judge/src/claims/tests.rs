@@ -12,9 +12,9 @@ use super::evaluate;
 use crate::figures::latency::{Latency, Quantile, estimate};
 use crate::figures::{Cells, Reading};
 
-pub(super) type Error = Box<dyn std::error::Error>;
+pub type Error = Box<dyn std::error::Error>;
 
-pub(super) fn example(name: &str) -> Result<RunRecord, Error> {
+pub fn example(name: &str) -> Result<RunRecord, Error> {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../reports/examples");
     Ok(Record::open(&examples.join(name))?.run().clone())
 }

@@ -179,37 +179,17 @@ fn longest_gap(done: &[u64], start: Option<u64>, end: Option<u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use gpubench_record::{
-        CellTenant, FaultFacts, InjectorResult, Phase, Role, SampleStatus, TenantResult,
-    };
+    use gpubench_record::{CellTenant, InjectorResult, Phase, Role, SampleStatus, TenantResult};
 
     use super::*;
+    use crate::gate::fixture::fault_trial;
 
     const MS: u64 = 1_000_000;
 
     fn trial(fault: &str, answer: ExpectedAnswer) -> FaultTrial {
-        FaultTrial {
-            id: "f0000".to_owned(),
-            group: "plain".to_owned(),
-            mechanism: "time-slicing".to_owned(),
-            variant: "time-slicing".to_owned(),
-            fault: fault.to_owned(),
-            class: "sm".to_owned(),
-            facts: FaultFacts {
-                control: None,
-                answer,
-                by_coordinator: false,
-                leaves_waiting: false,
-            },
-            trial: 1,
-            victim: "compute".to_owned(),
-            tenants: Vec::new(),
-            schedule_seed: 1,
-            at_ns: 50 * MS,
-            until_ns: 90 * MS,
-            from_ns: 10 * MS,
-            window_ns: 100 * MS,
-        }
+        let (at_ns, until_ns, from_ns, window_ns) = (50 * MS, 90 * MS, 10 * MS, 100 * MS);
+        let planned = fault_trial(fault, None, answer);
+        FaultTrial { at_ns, until_ns, from_ns, window_ns, ..planned }
     }
 
     fn row(seq: u64, done_ns: u64, error: i32) -> SampleRow {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
-    Cell, CellResult, CellTenant, Condition, CpuGaps, Durations, EccCounts, EccSpan, Gaps,
-    OutputCheck, Phase, PhaseGaps, Proof, RequiredProof, Role, SampleRow, SampleStatus, SubAxis,
-    TenantResult, Thresholds, Unobserved,
+    Cell, CellResult, CellTenant, Condition, Control, CpuGaps, Durations, EccCounts, EccSpan,
+    ExpectedAnswer, FaultFacts, FaultTrial, Gaps, OutputCheck, Phase, PhaseGaps, Proof,
+    RequiredProof, Role, SampleRow, SampleStatus, SubAxis, TenantResult, Thresholds, Unobserved,
 };
 use gpubench_stats::{ScheduleRng, poisson_schedule_ns};
 
@@ -358,4 +358,29 @@ pub(super) fn long_closed(world: &mut World, keep: u64) {
     let long = back_to_back(0, Phase::Closed, start_ns, end_ns, (end_ns - start_ns) / keep);
     rows.splice(at..at, long);
     (0..).zip(rows).for_each(|(seq, row)| row.seq = seq);
+}
+
+/// A planned trial of a fault at the start of its window.
+pub(crate) fn fault_trial(
+    fault: &str,
+    control: Option<Control>,
+    answer: ExpectedAnswer,
+) -> FaultTrial {
+    FaultTrial {
+        id: "f0000".to_owned(),
+        group: "plain".to_owned(),
+        mechanism: "time-slicing".to_owned(),
+        variant: "time-slicing".to_owned(),
+        fault: fault.to_owned(),
+        class: "sm".to_owned(),
+        facts: FaultFacts { control, answer, by_coordinator: false, leaves_waiting: false },
+        trial: 1,
+        victim: "compute".to_owned(),
+        tenants: Vec::new(),
+        schedule_seed: 1,
+        at_ns: 0,
+        until_ns: 0,
+        from_ns: 0,
+        window_ns: 0,
+    }
 }

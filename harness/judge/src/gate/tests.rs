@@ -201,12 +201,7 @@ const fn breaks(condition: Condition, gate: Gate, change: fn(&mut World)) -> Cas
 }
 
 /// The gate fails, and the cell is measured.
-const fn spoils_open_loop(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
-    with_outcome(condition, gate, change, OutcomeKind::Measured)
-}
-
-/// The gate fails, and the cell is measured with all its figures.
-const fn spoils_nothing(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
+const fn spoils_no_cell(condition: Condition, gate: Gate, change: fn(&mut World)) -> Case {
     with_outcome(condition, gate, change, OutcomeKind::Measured)
 }
 
@@ -288,7 +283,7 @@ const CASES: &[Case] = &[
     passes(N, Gate::Lateness, |w| late(w, 0)),
     passes(N, Gate::Lateness, |w| late(w, 100_000)),
     // The rate of the closed loop stands.
-    spoils_open_loop(N, Gate::Lateness, |w| late(w, 250_000)),
+    spoils_no_cell(N, Gate::Lateness, |w| late(w, 250_000)),
     not_evaluated(N, Gate::Lateness, late_but_busy),
     fails(C, Gate::CoResidencyClosed, |w| stop_aggressor(w, 900)),
     // It begins when the closed loop has ended.
@@ -315,12 +310,12 @@ const CASES: &[Case] = &[
     fails(C, Gate::Ecc, |w| w.ecc = Some(ecc(0, 1))),
     passes(C, Gate::Ecc, |w| w.ecc = Some(ecc(2, 0))),
     not_evaluated(C, Gate::Ecc, |w| w.ecc = None),
-    spoils_nothing(C, Gate::EccCorrected, |w| w.ecc = Some(ecc(2, 0))),
+    spoils_no_cell(C, Gate::EccCorrected, |w| w.ecc = Some(ecc(2, 0))),
     fails(S, Gate::TimeNamespace, |w| w.other_clocks = Some(vec!["victim".to_owned()])),
     not_evaluated(S, Gate::TimeNamespace, |w| w.other_clocks = None),
     passes(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = Some(925_000)),
-    spoils_nothing(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = Some(900_000)),
-    spoils_nothing(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = Some(1_120_000)),
+    spoils_no_cell(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = Some(900_000)),
+    spoils_no_cell(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = Some(1_120_000)),
     not_evaluated(N, Gate::ServiceDrift, |w| w.calibrated_service_ns = None),
     // One sample without an answer.
     not_evaluated(N, Gate::Throttle, |w| unobserved(w, Unobserved::Throttle)),
@@ -330,10 +325,10 @@ const CASES: &[Case] = &[
     passes(N, Gate::Throttle, |w| w.throttle_reasons = Some(0x125)),
     not_evaluated(N, Gate::Throttle, |w| w.throttle_reasons = None),
     passes(N, Gate::CpuSteal, |w| w.steal = Some(0.004)),
-    spoils_nothing(N, Gate::CpuSteal, |w| w.steal = Some(0.006)),
+    spoils_no_cell(N, Gate::CpuSteal, |w| w.steal = Some(0.006)),
     not_evaluated(N, Gate::CpuSteal, |w| w.steal = None),
     passes(C, Gate::DeviceDrift, |w| w.speed_ln = Some([0.02, -0.02])),
-    spoils_nothing(C, Gate::DeviceDrift, |w| w.speed_ln = Some([0.03, -0.03])),
+    spoils_no_cell(C, Gate::DeviceDrift, |w| w.speed_ln = Some([0.03, -0.03])),
     not_evaluated(C, Gate::DeviceDrift, |w| w.speed_ln = None),
     // As a logarithm 80 ms of 850 are 0.099, and 85 ms are 0.105.
     passes(N, Gate::CpuGap, |w| lose_core(w, 80)),

@@ -236,9 +236,10 @@ impl Proportion {
 
 #[cfg(test)]
 mod tests {
-    use gpubench_record::{ExpectedAnswer, FaultFacts, FaultTrial};
+    use gpubench_record::ExpectedAnswer;
 
     use super::*;
+    use crate::gate::fixture::fault_trial;
 
     /// `k` of `n` trials in each of several records.
     fn pooled(records: &[(u32, u32)]) -> FaultTally {
@@ -313,28 +314,7 @@ mod tests {
             next_good_ns: None,
         };
         FaultResult {
-            planned: FaultTrial {
-                id: "f0000".to_owned(),
-                group: "plain".to_owned(),
-                mechanism: "time-slicing".to_owned(),
-                variant: "time-slicing".to_owned(),
-                fault: "some-fault".to_owned(),
-                class: "some-class".to_owned(),
-                facts: FaultFacts {
-                    control,
-                    answer: ExpectedAnswer::Either,
-                    by_coordinator: false,
-                    leaves_waiting: false,
-                },
-                trial: 1,
-                victim: "compute".to_owned(),
-                tenants: Vec::new(),
-                schedule_seed: 1,
-                at_ns: 0,
-                until_ns: 0,
-                from_ns: 0,
-                window_ns: 0,
-            },
+            planned: fault_trial("some-fault", control, ExpectedAnswer::Either),
             outcome: if counts {
                 gpubench_record::Outcome::measured()
             } else {

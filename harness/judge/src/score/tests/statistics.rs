@@ -135,28 +135,17 @@ fn undisturbed_intervals_cover_as_they_say() {
 }
 
 #[test]
-fn intervals_cover_beside_lost_cpu_time() {
-    covers(Planted { lost_cpu: true, ..Planted::default() });
-}
-
-#[test]
-fn intervals_cover_beside_an_aggressor_that_pauses() {
-    covers(Planted { pauses: true, ..Planted::default() });
-}
-
-#[test]
-fn intervals_cover_beside_a_late_harness() {
-    covers(Planted { lateness: true, ..Planted::default() });
-}
-
-#[test]
-fn intervals_cover_beside_drift() {
-    covers(Planted { drift: true, ..Planted::default() });
-}
-
-#[test]
-fn intervals_cover_beside_clocks_that_move() {
-    covers(Planted { clock: true, ..Planted::default() });
+fn intervals_cover_beside_each_disturbance() {
+    let none = Planted::default;
+    for planted in [
+        Planted { lost_cpu: true, ..none() },
+        Planted { pauses: true, ..none() },
+        Planted { lateness: true, ..none() },
+        Planted { drift: true, ..none() },
+        Planted { clock: true, ..none() },
+    ] {
+        covers(planted);
+    }
 }
 
 #[test]

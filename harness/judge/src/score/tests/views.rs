@@ -1,14 +1,12 @@
 //! Figures beside the levels: dose curves, the operator's view, and pools of fault trials.
 
-use std::collections::BTreeMap;
-
-use gpubench_record::run::ProfileRef;
 use gpubench_record::{
-    Cell, CellTenant, Condition, DeviceIdentity, DeviceKind, DoseCurve, FORMAT_VERSION,
-    OutcomeKind, PlannedPair, Provenance, Role, RunRecord, SubAxis,
+    Cell, CellTenant, Condition, DeviceKind, DoseCurve, OutcomeKind, PlannedPair, Role, RunRecord,
+    SubAxis,
 };
 
 use super::lab::{Lab, QUOTA, SLICING};
+use crate::claims::tests::example;
 use crate::score::{MACHINE_HASH, VERSION, pool};
 
 // Dose curves: retention at each dose, area, and rises.
@@ -225,69 +223,9 @@ fn a_peer_has_no_progress_and_two_blocks_no_row() {
 
 // Which records' fault trials count together.
 
-/// A record of a real device.
-fn record() -> RunRecord {
-    let lab = Lab::slicing(1000.0, 1000.0, 500.0);
-    let text = str::to_owned;
-    RunRecord {
-        format_version: FORMAT_VERSION,
-        scoring: text(VERSION),
-        complete: true,
-        incomplete_reason: None,
-        device: DeviceIdentity {
-            kind: DeviceKind::Real,
-            name: text("NVIDIA H100 80GB HBM3"),
-            uuid: text("GPU-one"),
-            driver: text("615.00"),
-            cuda: text("13.4"),
-            compute_capability: text("9.0"),
-            sm_count: 132,
-            memory_mib: 81_920,
-            l2_kib: 51_200,
-            pci_id: None,
-            facts: BTreeMap::new(),
-        },
-        provenance: Provenance {
-            gpubench: text("0.1.0"),
-            started_at: text(""),
-            ended_at: None,
-            command: Vec::new(),
-            host: BTreeMap::new(),
-            clock: text("wall"),
-            labels: BTreeMap::new(),
-            timer_floor_ns: BTreeMap::new(),
-            dropped_variables: Vec::new(),
-            visible_devices: None,
-            victim_environment: None,
-        },
-        profile: ProfileRef { name: text("default"), hash: text("5eed") },
-        calibration: lab.calibration,
-        seed: 1,
-        plan: lab.plan,
-        mechanisms: lab.mechanisms,
-        matrix: Vec::new(),
-        overall: Vec::new(),
-        cells: Vec::new(),
-        superseded: Vec::new(),
-        interruptions: Vec::new(),
-        probes: Vec::new(),
-        probe_figures: Vec::new(),
-        fault_trials: Vec::new(),
-        fault_trials_stopped: None,
-        fault_tallies: Vec::new(),
-        records_left_out: Vec::new(),
-        service: Vec::new(),
-        tenant_limits: Vec::new(),
-        dose_curves: Vec::new(),
-        operator: Vec::new(),
-        device_speed: None,
-        claims: Vec::new(),
-        problems: Vec::new(),
-    }
-}
-
 fn record_of(started_at: &str, seed: u64) -> RunRecord {
-    let mut record = record();
+    let mut record = example("h100_580.159.04_matrix").expect("an example");
+    record.scoring = VERSION.to_owned();
     record.provenance.started_at = started_at.to_owned();
     record.seed = seed;
     record
