@@ -329,9 +329,7 @@ pub enum PlanError {
         reasons: Vec<String>,
     },
     /// The profile selects no pair of victim and aggressor of its axes.
-    #[error(
-        "no pair of the profile's victims and aggressors is on {}", axes.join(", ")
-    )]
+    #[error("no pair of the profile's victims and aggressors is on {}", axes.join(", "))]
     NoPair {
         /// The requested axes.
         axes: Vec<String>,

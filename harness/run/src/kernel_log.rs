@@ -48,9 +48,6 @@ enum Form {
 
 impl KernelLog {
     /// Opens the log at its end. `epoch_ns` is the zero of its stamps on the clock of the run.
-    ///
-    /// # Errors
-    /// Why it cannot be read, in one line.
     pub fn open(path: &Path, address: Option<PciAddress>, epoch_ns: u64) -> Result<Self, String> {
         let with_path = |error: std::io::Error| format!("{}: {error}", path.display());
         let mut options = File::options();

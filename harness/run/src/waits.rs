@@ -177,9 +177,6 @@ impl RunClock {
     }
 
     /// Withdraws participants that did not join.
-    ///
-    /// # Errors
-    /// When the clock cannot be reached.
     pub fn abandon(&self, participants: Participants) -> Result<(), RunError> {
         let Self::Virtual(device) = self else {
             return Ok(());
@@ -192,9 +189,6 @@ impl RunClock {
     }
 
     /// Reaps dead processes: frees what they held on the virtual device.
-    ///
-    /// # Errors
-    /// When the clock cannot be reached.
     pub fn reap(&self) -> Result<(), RunError> {
         let Self::Virtual(device) = self else {
             return Ok(());

@@ -22,12 +22,7 @@ pub struct Args {
     #[arg(required = true, value_name = "RECORD")]
     records: Vec<PathBuf>,
     /// Output format
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "text",
-        value_parser = formats(FORMATS),
-    )]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats(FORMATS))]
     format: String,
     #[command(flatten)]
     output: OutputFlag,

@@ -101,9 +101,6 @@ pub struct Args {
 }
 
 /// Compares and prints.
-///
-/// # Errors
-/// When a record cannot be read, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut options = args.options();
     let (before, after) = match &args.against_history {

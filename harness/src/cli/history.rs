@@ -50,9 +50,6 @@ pub struct Args {
 }
 
 /// Reads the nights and prints their history, or acts on a folder of nights.
-///
-/// # Errors
-/// When a record cannot be read, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     if let Some(action) = &args.action {
         return action.run(ui);
@@ -150,11 +147,7 @@ pub enum Action {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
         /// Keep the last N nights of each GPU
-        #[arg(
-            long,
-            value_name = "N",
-            value_parser = whole::<usize>(1, 1_000_000)
-        )]
+        #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 1_000_000))]
         keep: Option<usize>,
         /// Remove nights that began before this time, as 2026-01-31T00:00:00Z
         #[arg(long, value_name = "TIME", value_parser = rfc3339)]

@@ -51,9 +51,6 @@ enum What {
 }
 
 /// Prints one catalogue.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let (mut rows, left_out) = (rows(args.what), left_out(args.what));
     match args.format {

@@ -58,12 +58,7 @@ const LONG_VERSION: &str = concat!(
 
 /// Measures how well tenants that share an NVIDIA GPU are isolated from each other.
 #[derive(Debug, Parser)]
-#[command(
-    name = "gpubench",
-    version,
-    long_version = LONG_VERSION,
-    arg_required_else_help = true
-)]
+#[command(name = "gpubench", version, long_version = LONG_VERSION, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,

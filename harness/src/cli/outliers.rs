@@ -39,12 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percent)]
     margin: f64,
     /// Output format
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "text",
-        value_parser = formats(FORMATS),
-    )]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats(FORMATS))]
     format: String,
     #[command(flatten)]
     output: OutputFlag,

@@ -250,12 +250,7 @@ struct FidelityArgs {
     #[arg(long, value_name = "FILE")]
     reasons: Option<PathBuf>,
     /// Output format
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "text",
-        value_parser = formats(FORMATS),
-    )]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats(FORMATS))]
     format: String,
     #[command(flatten)]
     output: OutputFlag,

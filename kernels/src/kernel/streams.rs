@@ -6,8 +6,6 @@ use crate::kernel::{Cost, VECTOR_BYTES, elements_of};
 use crate::kernel_set::KernelSet;
 use crate::verify::{Check, VerifyError, pattern_word};
 
-// `stream_read`: reads a buffer once.
-
 /// Reads a buffer once.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamRead {
@@ -68,8 +66,6 @@ pub fn verify_stream_read(kernels: &KernelSet) -> Result<(), VerifyError> {
     Ok(())
 }
 
-// `stream_write`: writes a buffer once.
-
 /// Writes a buffer once.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamWrite {
@@ -105,8 +101,6 @@ pub fn verify_stream_write(kernels: &KernelSet) -> Result<(), VerifyError> {
     }
     Ok(())
 }
-
-// `stream_copy`: copies a buffer once.
 
 /// Copies a buffer once.
 #[derive(Debug, Clone, Copy)]

@@ -58,9 +58,6 @@ pub fn seal(dir: &Path) -> Result<(), StoreError> {
 }
 
 /// How many files have a checksum; `None` for a record without checksums.
-///
-/// # Errors
-/// When they cannot be read.
 pub fn files_with_checksum(dir: &Path) -> Result<Option<usize>, StoreError> {
     let count = read_checksums(dir)?.lines().count();
     Ok((count > 0).then_some(count))

@@ -183,17 +183,11 @@ pub struct TelemetryLog {
 
 impl TelemetryLog {
     /// Begins the telemetry of the record in `dir`.
-    ///
-    /// # Errors
-    /// When it already exists, or cannot be written.
     pub fn create(dir: &Path) -> Result<Self, StoreError> {
         Ok(Self { lines: JsonLines::create(&dir.join(TELEMETRY_LOG_FILE))? })
     }
 
     /// Goes on with the telemetry of the interrupted run in `dir`.
-    ///
-    /// # Errors
-    /// When it cannot be read or written.
     pub fn reopen(dir: &Path) -> Result<Self, StoreError> {
         let path = dir.join(TELEMETRY_LOG_FILE);
         if !path.exists() {

@@ -33,17 +33,11 @@ pub struct Latencies(Histogram<u64>);
 
 impl Latencies {
     /// No latencies.
-    ///
-    /// # Errors
-    /// When the histogram cannot be created.
     pub fn new() -> Result<Self, HistogramError> {
         Ok(Self(Histogram::new(DIGITS)?))
     }
 
     /// The latencies of the completed open-loop requests among `rows`.
-    ///
-    /// # Errors
-    /// When one of them cannot be recorded.
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a SampleRow>) -> Result<Self, HistogramError> {
         let mut latencies = Self::new()?;
         for row in rows {
@@ -53,9 +47,6 @@ impl Latencies {
     }
 
     /// Records the row if it is a completed open-loop request.
-    ///
-    /// # Errors
-    /// When its latency cannot be recorded.
     pub fn record(&mut self, row: &SampleRow) -> Result<(), HistogramError> {
         if (row.phase, row.status) == (Phase::Open, SampleStatus::Ok)
             && let Some(latency_ns) = row.latency_ns()
@@ -66,9 +57,6 @@ impl Latencies {
     }
 
     /// Records one latency.
-    ///
-    /// # Errors
-    /// When it cannot be recorded.
     pub(crate) fn record_ns(&mut self, latency_ns: u64) -> Result<(), HistogramError> {
         Ok(self.0.record(latency_ns)?)
     }

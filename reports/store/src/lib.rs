@@ -175,9 +175,6 @@ impl Record {
     }
 
     /// The samples of one tenant in one cell: from its log if that exists, else from Parquet.
-    ///
-    /// # Errors
-    /// When there are none, or they cannot be read.
     pub fn samples(&self, cell: &str, tenant: &str) -> Result<Vec<SampleRow>, StoreError> {
         let log = log_path(&self.dir, cell, tenant)?;
         if log.exists() {
@@ -198,9 +195,6 @@ impl Record {
 
     /// The latencies of one tenant in one cell: from `latencies.hlog`, or without that file from
     /// the samples.
-    ///
-    /// # Errors
-    /// When they cannot be read, or there are neither.
     pub fn latencies(&self, cell: &str, tenant: &str) -> Result<Latencies, StoreError> {
         let path = self.dir.join(LATENCIES_FILE);
         if path.exists() {

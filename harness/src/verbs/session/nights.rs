@@ -209,9 +209,6 @@ pub struct Pruning {
 }
 
 /// Decides which records of the folder go. Pinned, unfinished and unreadable ones stay.
-///
-/// # Errors
-/// When the folder or the list of baselines cannot be read.
 pub fn pruning(folder: &Path, keep: &Keep) -> Result<Pruning, ExpectedError> {
     let pins = pins(folder)?;
     let pinned: BTreeSet<&str> =
