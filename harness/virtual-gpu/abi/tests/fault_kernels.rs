@@ -119,79 +119,26 @@ struct Row {
 
 const OUT: u64 = u64::MAX;
 
+const fn row(
+    kernel: Kernel,
+    shape: (u32, u32, u32),
+    [armed, unarmed]: [&'static [u64]; 2],
+    code: i32,
+    xids: &'static [u32],
+) -> Row {
+    Row { kernel: fault(kernel), shape, armed, unarmed, code, xids }
+}
+
 const TABLE: &[Row] = &[
-    Row {
-        kernel: fault(Kernel::FaultIllegalStore),
-        shape: ONE,
-        armed: &[UNMAPPED, 1],
-        unarmed: &[OUT, 1],
-        code: 700,
-        xids: &[31],
-    },
-    Row {
-        kernel: fault(Kernel::FaultMisaligned),
-        shape: ONE,
-        armed: &[OUT, 1, OUT],
-        unarmed: &[OUT, 4, OUT],
-        code: 716,
-        xids: &[13],
-    },
-    Row {
-        kernel: fault(Kernel::FaultTrap),
-        shape: ONE,
-        armed: &[1, OUT],
-        unarmed: &[0, OUT],
-        code: 719,
-        xids: &[13],
-    },
-    Row {
-        kernel: fault(Kernel::FaultAssert),
-        shape: ONE,
-        armed: &[1, OUT],
-        unarmed: &[0, OUT],
-        code: 710,
-        xids: &[],
-    },
-    Row {
-        kernel: fault(Kernel::FaultStack),
-        shape: ONE,
-        armed: &[1 << 14, OUT],
-        unarmed: &[2, OUT],
-        code: 714,
-        xids: &[13],
-    },
-    Row {
-        kernel: fault(Kernel::FaultBadSpace),
-        shape: ONE,
-        armed: &[1, OUT],
-        unarmed: &[0, OUT],
-        code: 717,
-        xids: &[13],
-    },
-    Row {
-        kernel: fault(Kernel::FaultBadPc),
-        shape: ONE,
-        armed: &[1 << 40, 0, OUT],
-        unarmed: &[0, 0, OUT],
-        code: 718,
-        xids: &[13],
-    },
-    Row {
-        kernel: fault(Kernel::FaultSharedOob),
-        shape: (1, 1, 64),
-        armed: &[16 << 20, 0, OUT],
-        unarmed: &[60, 0, OUT],
-        code: 719,
-        xids: &[13],
-    },
-    Row {
-        kernel: fault(Kernel::Empty),
-        shape: (ILLEGAL_THREADS / 1024 + 1, 1024, 0),
-        armed: &[],
-        unarmed: &[],
-        code: 715,
-        xids: &[13],
-    },
+    row(Kernel::FaultIllegalStore, ONE, [&[UNMAPPED, 1], &[OUT, 1]], 700, &[31]),
+    row(Kernel::FaultMisaligned, ONE, [&[OUT, 1, OUT], &[OUT, 4, OUT]], 716, &[13]),
+    row(Kernel::FaultTrap, ONE, [&[1, OUT], &[0, OUT]], 719, &[13]),
+    row(Kernel::FaultAssert, ONE, [&[1, OUT], &[0, OUT]], 710, &[]),
+    row(Kernel::FaultStack, ONE, [&[1 << 14, OUT], &[2, OUT]], 714, &[13]),
+    row(Kernel::FaultBadSpace, ONE, [&[1, OUT], &[0, OUT]], 717, &[13]),
+    row(Kernel::FaultBadPc, ONE, [&[1 << 40, 0, OUT], &[0, 0, OUT]], 718, &[13]),
+    row(Kernel::FaultSharedOob, (1, 1, 64), [&[16 << 20, 0, OUT], &[60, 0, OUT]], 719, &[13]),
+    row(Kernel::Empty, (ILLEGAL_THREADS / 1024 + 1, 1024, 0), [&[], &[]], 715, &[13]),
 ];
 
 /// Launches, waits twice, and allocates: the codes of all four calls.
