@@ -11,7 +11,8 @@ use gpubench_record::{
 };
 
 use super::evaluate;
-use super::tests::{Error, example};
+use super::tests::Error;
+use crate::gate::fixture::example;
 
 const DRAWS: u64 = 400;
 

@@ -13,7 +13,7 @@ mod figures;
 pub mod page;
 mod rows;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use figures::Found;
 use gpubench_record::claim::{Scope, ToleranceOf, Worse};

@@ -1,23 +1,17 @@
 //! Verdicts on the records of a real GPU in `reports/examples`, and on figures that a test plants.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use gpubench_plan::ledger;
 use gpubench_record::claim::{Need, VictimKind};
 use gpubench_record::{ClaimRow, Condition, Outcome, Role, RunRecord, Verdict};
-use gpubench_store::Record;
 
 use super::evaluate;
 use crate::figures::latency::{Latency, Quantile, estimate};
 use crate::figures::{Cells, Reading};
+use crate::gate::fixture::example;
 
-pub type Error = Box<dyn std::error::Error>;
-
-pub fn example(name: &str) -> Result<RunRecord, Error> {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../reports/examples");
-    Ok(Record::open(&examples.join(name))?.run().clone())
-}
+pub(super) type Error = Box<dyn std::error::Error>;
 
 fn of_h100(what: &str) -> Result<RunRecord, Error> {
     example(&format!("h100_580.159.04_{what}"))

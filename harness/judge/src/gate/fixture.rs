@@ -1,16 +1,25 @@
 //! A valid cell for tests, which change what they need.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
     Cell, CellResult, CellTenant, Condition, Control, CpuGaps, Durations, EccCounts, EccSpan,
     ExpectedAnswer, FaultFacts, FaultTrial, Gaps, OutputCheck, Phase, PhaseGaps, Proof,
-    RequiredProof, Role, SampleRow, SampleStatus, SubAxis, TenantResult, Thresholds, Unobserved,
+    RequiredProof, Role, RunRecord, SampleRow, SampleStatus, SubAxis, TenantResult, Thresholds,
+    Unobserved,
 };
 use gpubench_stats::{ScheduleRng, poisson_schedule_ns};
+use gpubench_store::Record;
 
 use super::{CellObservation, CellXid, ClockKind, Host, Proofs, Tenant, judge};
+
+/// The record of an example in this repository.
+pub(crate) fn example(name: &str) -> Result<RunRecord, Box<dyn std::error::Error>> {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../reports/examples");
+    Ok(Record::open(&examples.join(name))?.run().clone())
+}
 
 pub(crate) const MS: u64 = 1_000_000;
 /// A workload with [`NO_MEMORY`] as its answering code.

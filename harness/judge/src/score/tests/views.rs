@@ -6,7 +6,7 @@ use gpubench_record::{
 };
 
 use super::lab::{Lab, QUOTA, SLICING};
-use crate::claims::tests::example;
+use crate::gate::fixture::example;
 use crate::score::{MACHINE_HASH, VERSION, pool};
 
 // Dose curves: retention at each dose, area, and rises.
