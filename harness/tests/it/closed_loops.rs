@@ -16,19 +16,9 @@ decides = false
 mechanisms = ["exclusive", "MECHANISM"]
 axes = ["compute/sm"]
 device_time = "60s"
-[blocks]
-min = 6
-max = 6
-[cell]
-warmup = "30ms"
-closed = "200ms"
-gap = "5ms"
-open = "20ms"
-[cell_min]
-warmup = "30ms"
-closed = "120ms"
-gap = "5ms"
-open = "20ms"
+blocks = { min = 6, max = 6 }
+cell = { warmup = "30ms", closed = "200ms", gap = "5ms", open = "20ms" }
+cell_min = { warmup = "30ms", closed = "120ms", gap = "5ms", open = "20ms" }
 "#;
 
 /// A `hopper` without noise, with these changes, and a profile of this mechanism.

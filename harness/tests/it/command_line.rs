@@ -70,13 +70,22 @@ fn a_wrong_word_on_the_command_line_is_named_with_what_is_accepted() -> TestResu
 fn a_missing_driver_is_one_line_that_names_the_flag() -> TestResult {
     // The loader stops at a file that is not a library, so it does not find this host's driver.
     let folder = tempfile::tempdir()?;
-    std::fs::write(folder.path().join("libnvidia-ml.so.1"), b"no library")?;
-    let output = gpubench("plan --profile smoke").env("LD_LIBRARY_PATH", folder.path()).output()?;
-    let stderr = String::from_utf8(output.stderr)?;
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(3), 0));
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(stderr.starts_with("error: no NVIDIA driver found"), "{stderr}");
-    assert!(stderr.contains("--device virtual"), "{stderr}");
+    for name in ["libnvidia-ml.so.1", "libcuda.so", "libcuda.so.1"] {
+        std::fs::write(folder.path().join(name), b"no library")?;
+    }
+    let out = folder.path().join("out");
+    for line in ["plan --profile smoke", &format!("matrix --out {}", out.display())] {
+        let mut command = gpubench(line);
+        command.env("LD_LIBRARY_PATH", folder.path());
+        let done = finish(command)?.ended_with(3)?;
+        let errors = done.stderr.lines().filter(|line| line.starts_with("error: "));
+        assert_eq!((errors.count(), done.stdout.as_str()), (1, ""), "{line}: {}", done.stderr);
+        for part in ["error: no NVIDIA driver found", "--device virtual"] {
+            assert!(done.stderr.contains(part), "{line}: {}", done.stderr);
+        }
+        assert!(!done.stderr.contains("panic"), "{line}: {}", done.stderr);
+    }
+    assert!(!out.exists(), "the output folder was created");
     Ok(())
 }
 

@@ -22,19 +22,9 @@ decides = false
 mechanisms = ["exclusive"]
 axes = ["compute/sm"]
 device_time = "20s"
-[blocks]
-min = 6
-max = 6
-[cell]
-warmup = "20ms"
-closed = "300ms"
-gap = "5ms"
-open = "40ms"
-[cell_min]
-warmup = "20ms"
-closed = "300ms"
-gap = "5ms"
-open = "40ms"
+blocks = { min = 6, max = 6 }
+cell = { warmup = "20ms", closed = "300ms", gap = "5ms", open = "40ms" }
+cell_min = { warmup = "20ms", closed = "300ms", gap = "5ms", open = "40ms" }
 "#;
 
 /// The largest bound of a cell that counts.

@@ -18,19 +18,9 @@ decides = false
 axes = ["compute/sm", "bandwidth/dram"]
 device_time = "60s"
 service = "100us"
-[blocks]
-min = 6
-max = 6
-[cell]
-warmup = "5ms"
-closed = "30ms"
-gap = "5ms"
-open = "200ms"
-[cell_min]
-warmup = "5ms"
-closed = "30ms"
-gap = "5ms"
-open = "200ms"
+blocks = { min = 6, max = 6 }
+cell = { warmup = "5ms", closed = "30ms", gap = "5ms", open = "200ms" }
+cell_min = { warmup = "5ms", closed = "30ms", gap = "5ms", open = "200ms" }
 "#;
 
 /// The fewest a side that a change is attributed from.

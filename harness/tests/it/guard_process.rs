@@ -167,22 +167,7 @@ fn a_run_under_nohup_ignores_the_end_of_its_terminal() -> TestResult {
 }
 
 #[test]
-fn a_dead_guard_process_is_started_again_and_the_run_goes_on() -> TestResult {
-    let host = Guarded::new()?;
-    let mut run = host.matrix("mps", "out").spawn()?;
-    host.host.lab.wait_for_journal(&mut run, "mps-daemon")?;
-    for name in ["KILL", "ABRT", "KILL"] {
-        let first = guard_of(&run).ok_or("no guard process")?;
-        signal(first, name)?;
-        wait_for("another guard process", || guard_of(&run).is_some_and(|pid| pid != first))?;
-    }
-    run.kill()?;
-    run.wait()?;
-    host.is_clean("a run whose guard process was started again")
-}
-
-#[test]
-fn a_guard_process_survives_what_ends_its_coordinator() -> TestResult {
+fn a_guard_process_survives_signals_and_a_dead_one_is_started_again() -> TestResult {
     let host = Guarded::new()?;
     let mut run = host.matrix("mps", "out").spawn()?;
     host.host.lab.wait_for_journal(&mut run, "mps-daemon")?;
@@ -202,9 +187,14 @@ fn a_guard_process_survives_what_ends_its_coordinator() -> TestResult {
         let kept = std::fs::read_link(format!("/proc/{guard}/fd/{output}"))?;
         assert_eq!(kept.to_str(), Some("/dev/null"));
     }
+    for name in ["KILL", "ABRT", "KILL"] {
+        let first = guard_of(&run).ok_or("no guard process")?;
+        signal(first, name)?;
+        wait_for("another guard process", || guard_of(&run).is_some_and(|pid| pid != first))?;
+    }
     run.kill()?;
     run.wait()?;
-    host.is_clean("a run whose guard process got its signals")
+    host.is_clean("a run whose guard process was started again")
 }
 
 #[test]

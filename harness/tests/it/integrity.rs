@@ -31,9 +31,15 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 #[test]
-fn every_file_has_a_checksum_and_a_changed_byte_is_named() -> TestResult {
+fn changes_of_a_record_are_named() -> TestResult {
     let lab = lab()?;
-    let whole = run(&lab, &["report", "run", "--verify"])?.ended_with(0)?;
+    every_file_has_a_checksum_and_a_changed_byte_is_named(&lab)?;
+    a_level_that_does_not_follow_from_the_cells_is_named_in_every_format(&lab)?;
+    without_events(&lab)
+}
+
+fn every_file_has_a_checksum_and_a_changed_byte_is_named(lab: &Lab) -> TestResult {
+    let whole = run(lab, &["report", "run", "--verify"])?.ended_with(0)?;
     let files = files(&lab.path("run"))?;
     let listed = format!("run: {} files match their checksums; ", files.len() - 1);
     assert!(whole.stdout.starts_with(&listed), "{}", whole.stdout);
@@ -44,12 +50,12 @@ fn every_file_has_a_checksum_and_a_changed_byte_is_named() -> TestResult {
             changed[at] ^= 0x04;
             std::fs::write(&path, &changed)?;
             let place = format!("{} at {at} of {}", path.display(), bytes.len());
-            named(&lab, &path, &place).map_err(|error| format!("{place}: {error}"))?;
+            named(lab, &path, &place).map_err(|error| format!("{place}: {error}"))?;
         }
         std::fs::write(&path, &bytes)?;
     }
-    run(&lab, &["report", "run", "--verify"])?.ended_with(0)?;
-    without_events(&lab)
+    run(lab, &["report", "run", "--verify"])?.ended_with(0)?;
+    Ok(())
 }
 
 /// The events are gone together with their line in the checksums: each verb still names them.
@@ -95,9 +101,7 @@ fn named(lab: &Lab, path: &Path, place: &str) -> TestResult {
 }
 
 /// A better level in `record.json`, with checksums made again: the cells say otherwise.
-#[test]
-fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format() -> TestResult {
-    let lab = lab()?;
+fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format(lab: &Lab) -> TestResult {
     let path = lab.path("run/record.json");
     let mut record: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
     let rows = record["matrix"].as_array_mut().ok_or("no matrix")?;
@@ -109,8 +113,8 @@ fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format() -> Tes
 
     let said = "level is L3, and L0 follows from the cells";
     for format in gpubench_reports::format::CATALOGUE {
-        let name = format.name();
-        let done = run(&lab, &["report", "run", "--format", name])?.ended_with(4)?;
+        let name = format.name;
+        let done = run(lab, &["report", "run", "--format", name])?.ended_with(4)?;
         assert!(done.stderr.contains(said), "{name}: {}", done.stderr);
         let expected =
             if name == "openmetrics" { "gpubench_record_problems 2" } else { "L0 follows from" };
@@ -124,7 +128,7 @@ fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format() -> Tes
         &["history", "run"],
         &["diff", "run", "--", "run"],
     ] {
-        let done = run(&lab, args)?.ended_with(4)?;
+        let done = run(lab, args)?.ended_with(4)?;
         let all = done.stdout + &done.stderr;
         assert!(all.contains(said), "{args:?}: {all}");
     }

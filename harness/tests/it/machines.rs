@@ -27,20 +27,9 @@ axes = ["{}"]
 open_loops = "jitter"
 device_time = "10s"
 mps-quota = {{ pct = {} }}
-[blocks]
-min = {blocks}
-max = {blocks}
-top_up = false
-[cell]
-warmup = "10ms"
-closed = "60ms"
-gap = "10ms"
-open = "5ms"
-[cell_min]
-warmup = "5ms"
-closed = "40ms"
-gap = "10ms"
-open = "5ms"
+blocks = {{ min = {blocks}, max = {blocks}, top_up = false }}
+cell = {{ warmup = "10ms", closed = "60ms", gap = "10ms", open = "5ms" }}
+cell_min = {{ warmup = "5ms", closed = "40ms", gap = "10ms", open = "5ms" }}
 "#,
         planted.axis, planted.quota_pct
     )

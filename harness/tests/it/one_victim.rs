@@ -19,19 +19,9 @@ decides = false
 mechanisms = ["exclusive"]
 axes = ["compute/sm", "bandwidth"]
 device_time = "60s"
-[blocks]
-min = 6
-max = 6
-[cell]
-warmup = "10ms"
-closed = "20ms"
-gap = "5ms"
-open = "20ms"
-[cell_min]
-warmup = "10ms"
-closed = "20ms"
-gap = "5ms"
-open = "20ms"
+blocks = { min = 6, max = 6 }
+cell = { warmup = "10ms", closed = "20ms", gap = "5ms", open = "20ms" }
+cell_min = { warmup = "10ms", closed = "20ms", gap = "5ms", open = "20ms" }
 "#;
 
 /// Some runs of the shortest kind.

@@ -14,19 +14,9 @@ decides = false
 mechanisms = ["exclusive", "time-slicing"]
 axes = ["compute/sm"]
 device_time = "20s"
-[blocks]
-min = 8
-max = 8
-[cell]
-warmup = "10ms"
-closed = "40ms"
-gap = "5ms"
-open = "40ms"
-[cell_min]
-warmup = "10ms"
-closed = "40ms"
-gap = "5ms"
-open = "40ms"
+blocks = { min = 8, max = 8 }
+cell = { warmup = "10ms", closed = "40ms", gap = "5ms", open = "40ms" }
+cell_min = { warmup = "10ms", closed = "40ms", gap = "5ms", open = "40ms" }
 "#;
 
 const TURING: &str = gpubench_profiles::TURING;

@@ -17,19 +17,9 @@ decides = false
 mechanisms = ["exclusive", "time-slicing"]
 axes = ["compute/sm", "bandwidth/dram", "bandwidth/pcie"]
 device_time = "4min"
-[blocks]
-min = 6
-max = 6
-[cell]
-warmup = "50ms"
-closed = "150ms"
-gap = "20ms"
-open = "1.8s"
-[cell_min]
-warmup = "50ms"
-closed = "150ms"
-gap = "20ms"
-open = "1.8s"
+blocks = { min = 6, max = 6 }
+cell = { warmup = "50ms", closed = "150ms", gap = "20ms", open = "1.8s" }
+cell_min = { warmup = "50ms", closed = "150ms", gap = "20ms", open = "1.8s" }
 "#;
 
 /// The victims of those axes.

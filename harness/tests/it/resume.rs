@@ -240,8 +240,14 @@ fn killed() -> Result<Lab, crate::support::Error> {
 }
 
 #[test]
-fn a_flag_with_another_value_than_the_run_is_refused_with_both_values() -> TestResult {
+fn a_killed_run_is_resumed_only_as_it_was_and_where_it_was() -> TestResult {
     let lab = killed()?;
+    a_flag_with_another_value_than_the_run_is_refused_with_both_values(&lab)?;
+    a_folder_without_an_interrupted_run_is_refused(&lab)?;
+    another_build_device_driver_or_user_is_named_and_refused(&lab)
+}
+
+fn a_flag_with_another_value_than_the_run_is_refused_with_both_values(lab: &Lab) -> TestResult {
     std::fs::create_dir(lab.path("other"))?;
     lab.write("other/short.toml", &SHORT.replace("max = 6", "max = 7"))?;
     let before = files(&lab.path("out"))?;
@@ -289,9 +295,7 @@ fn a_flag_with_another_value_than_the_run_is_refused_with_both_values() -> TestR
     Ok(())
 }
 
-#[test]
-fn a_folder_without_an_interrupted_run_is_refused() -> TestResult {
-    let lab = killed()?;
+fn a_folder_without_an_interrupted_run_is_refused(lab: &Lab) -> TestResult {
     std::fs::create_dir(lab.path("empty"))?;
     std::fs::create_dir(lab.path("alone"))?;
     std::fs::write(lab.path("alone/record.json"), "{}")?;
@@ -320,12 +324,10 @@ fn a_folder_without_an_interrupted_run_is_refused() -> TestResult {
         let refused = finish(lab.gpubench(["matrix", "--resume", "out"]))?;
         is_one_line(&refused.ended_with(2)?, problem);
     }
-    Ok(())
+    Ok(std::fs::write(&events, &text)?)
 }
 
-#[test]
-fn another_build_device_driver_or_user_is_named_and_refused() -> TestResult {
-    let lab = killed()?;
+fn another_build_device_driver_or_user_is_named_and_refused(lab: &Lab) -> TestResult {
     let events = lab.path("out/events.jsonl");
     let text = std::fs::read_to_string(&events)?;
     let driver = text.find("\"driver\":\"").map(|at| at + 10).ok_or("no driver")?;

@@ -43,8 +43,13 @@ fn failed<'a>(record: &'a RunRecord, gate: &Gate) -> Vec<(&'a str, &'a str)> {
 }
 
 #[test]
-fn a_late_xid_belongs_to_the_cell_of_its_stamp() -> TestResult {
+fn changed_events_of_a_run_change_its_findings() -> TestResult {
     let (lab, events) = finished()?;
+    another_service_time_than_the_calibrated_one_is_a_finding_of_the_rows(&lab, events.clone())?;
+    a_late_xid_belongs_to_the_cell_of_its_stamp(&lab, &events)
+}
+
+fn a_late_xid_belongs_to_the_cell_of_its_stamp(lab: &Lab, events: &[Value]) -> TestResult {
     let ends: Vec<usize> =
         (0..events.len()).filter(|&at| events[at]["event"] == "cell-ended").collect();
     let (first, second) = (ends[3], ends[4]);
@@ -72,10 +77,10 @@ fn a_late_xid_belongs_to_the_cell_of_its_stamp() -> TestResult {
             ],
         ),
     ] {
-        let mut changed = events.clone();
+        let mut changed = events.to_vec();
         changed[second]["xids"] = json!([13]);
         changed[second]["xid_lines"] = json!([{"number": 13, "t_ns": t_ns, "text": ""}]);
-        let record = rescored(&lab, &changed)?;
+        let record = rescored(lab, &changed)?;
         let expected: Vec<(&str, String)> = notes
             .into_iter()
             .map(|(at, note)| (id(at), format!("the device reported Xid: {note}")))
@@ -88,15 +93,16 @@ fn a_late_xid_belongs_to_the_cell_of_its_stamp() -> TestResult {
     Ok(())
 }
 
-#[test]
-fn another_service_time_than_the_calibrated_one_is_a_finding_of_the_rows() -> TestResult {
-    let (lab, mut events) = finished()?;
+fn another_service_time_than_the_calibrated_one_is_a_finding_of_the_rows(
+    lab: &Lab,
+    mut events: Vec<Value>,
+) -> TestResult {
     assert_eq!(failed(&lab.record("out")?, &Gate::ServiceDrift), []);
     let calibrated = events.iter_mut().find(|event| event["event"] == "calibrated");
     let entries = &mut calibrated.ok_or("no calibration")?["calibration"]["entries"];
     let service = &mut entries["compute"]["service_ns"];
     *service = json!(service.as_u64().ok_or("no service time")? * 6 / 5);
-    let record = rescored(&lab, &events)?;
+    let record = rescored(lab, &events)?;
     let native: Vec<_> =
         record.cells.iter().filter(|cell| cell.cell.condition == Condition::N).collect();
     assert_eq!(failed(&record, &Gate::ServiceDrift).len(), native.len());
