@@ -1,6 +1,6 @@
 //! Sizes of loads, derived from the properties of the device; no figure is that of one GPU.
 
-use crate::driver::{DeviceProps, Grid};
+use crate::driver::{DeviceProps, DriverError, Grid};
 
 /// A buffer for DRAM loads is this many times the size of L2, so that at most one access in eight
 /// of a cyclic sweep can hit in L2.
@@ -16,6 +16,11 @@ const TLB_PART: u64 = 8;
 pub(crate) const PAGE_BYTES: u64 = 2 << 20;
 
 impl DeviceProps {
+    /// Refuses to take all the memory of a device that shares the host's.
+    pub const fn has_own_memory(&self) -> Result<(), DriverError> {
+        if self.integrated { Err(DriverError::HostMemory) } else { Ok(()) }
+    }
+
     /// Bytes of a buffer that streams from DRAM: several times L2, far below a tenant's share.
     pub fn dram_buffer_bytes(&self) -> u64 {
         let wanted = self.l2_bytes.saturating_mul(DRAM_OVER_L2).max(PAGE_BYTES);
@@ -67,6 +72,7 @@ pub(crate) mod tests {
             sm_count: 40,
             l2_bytes: 4 << 20,
             total_bytes: 15 << 30,
+            integrated: false,
             threads_per_sm: 1024,
             blocks_per_sm: 16,
             threads_per_block: 1024,

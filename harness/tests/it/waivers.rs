@@ -416,3 +416,21 @@ fn the_record_names_the_circumstances() -> TestResult {
     assert!(observed.contains("virtualization: passthrough: "), "{observed:?}");
     Ok(())
 }
+
+/// Every step that takes all memory of a device is refused where that is the memory of the host.
+#[test]
+fn an_integrated_device_keeps_the_memory_of_its_host() -> TestResult {
+    let integrated = [("sm_count = 132", "integrated = true\nsm_count = 132")];
+    let lab = Lab::changed("hopper", &integrated, "")?;
+    let more = ["--mechanism=time-slicing", "--axis=memory", "--no-faults"];
+    finish(lab.matrix("out", &more))?;
+    let record = lab.record("out")?;
+    let rows: Vec<_> = record.matrix.iter().filter(|row| row.axis == "memory").collect();
+    assert!(rows.iter().any(|row| row.sub_axis.as_deref() == Some("capacity")), "{rows:?}");
+    for row in rows {
+        let said = row.outcome.reason.as_deref().unwrap_or_default();
+        assert!(!row.outcome.is_measured(), "{row:?}");
+        assert!(said.contains("CU_DEVICE_ATTRIBUTE_INTEGRATED"), "{row:?}");
+    }
+    Ok(())
+}

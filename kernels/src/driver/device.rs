@@ -28,6 +28,7 @@ pub enum Attribute {
     ClockRateKhz = 13,
     MultiprocessorCount = 16,
     KernelExecTimeout = 17,
+    Integrated = 18,
     ComputeMode = 20,
     EccEnabled = 32,
     MemoryClockRateKhz = 36,
@@ -74,6 +75,8 @@ pub struct DeviceProps {
     pub l2_bytes: u64,
     /// Bytes of device memory.
     pub total_bytes: u64,
+    /// Whether that is the memory of the host.
+    pub integrated: bool,
     pub threads_per_sm: u32,
     pub blocks_per_sm: u32,
     pub threads_per_block: u32,
@@ -155,6 +158,7 @@ impl Device {
             sm_count: read(Attribute::MultiprocessorCount)?,
             l2_bytes: u64::from(read(Attribute::L2CacheBytes)?),
             total_bytes: self.total_bytes()?,
+            integrated: read(Attribute::Integrated)? != 0,
             threads_per_sm: read(Attribute::MaxThreadsPerMultiprocessor)?,
             blocks_per_sm: read(Attribute::MaxBlocksPerMultiprocessor)?,
             threads_per_block: read(Attribute::MaxThreadsPerBlock)?,

@@ -64,6 +64,12 @@ pub enum DriverError {
     /// The SMs do not make so many groups.
     #[error("the SMs make {made} groups of one size, {wanted} are needed")]
     Groups { made: u32, wanted: u32 },
+    /// All memory of an integrated device would be the memory of the host.
+    #[error(
+        "the device has no memory of its own (CU_DEVICE_ATTRIBUTE_INTEGRATED): taking all that it \
+         has would take the host's"
+    )]
+    HostMemory,
     /// A text with a NUL byte, which the driver would cut short.
     #[error("{what} holds a NUL byte, which the driver would take for its end")]
     NulByte {

@@ -25,6 +25,7 @@ pub(super) const FAULTS: &[Injector] = &[OOM];
 const OOM: Injector = Injector {
     facts: &entries::OOM,
     arm: |gpu, _| {
+        gpu.props.has_own_memory()?;
         Ok(Box::new(Hoard { first_bytes: (gpu.props.total_bytes / PIECES).max(LEAST_BYTES) }))
     },
     ..INJECTOR

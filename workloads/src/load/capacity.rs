@@ -21,8 +21,13 @@ pub(super) const RESERVE: &[Load] = &[Load {
     first_guess: of_share,
     setup: driver_calls::setup_alloc,
     verify: Some(driver_calls::verify_rounds),
-    more: More::NONE,
+    more: More { lacks, ..More::NONE },
 }];
+
+/// Why neither runs on an integrated device.
+fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
+    Ok(gpu.props.has_own_memory().err().map(|error| error.to_string()))
+}
 
 fn of_share(
     name: &'static str,
@@ -54,7 +59,7 @@ pub(super) const MEMORY_HOG: &[Load] = &[Load {
     first_guess: pieces,
     setup: |gpu, spec| Ok(Box::new(Hog::new(gpu, spec)?)),
     verify: Some(verify_memory_hog),
-    more: More::NONE,
+    more: More { lacks, ..More::NONE },
 }];
 
 fn pieces(name: &'static str, props: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {

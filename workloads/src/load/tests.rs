@@ -12,6 +12,7 @@ pub(super) fn small_device() -> DeviceProps {
         sm_count: 40,
         l2_bytes: 4 << 20,
         total_bytes: 15 << 30,
+        integrated: false,
         threads_per_sm: 1024,
         blocks_per_sm: 16,
         threads_per_block: 1024,

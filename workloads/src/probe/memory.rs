@@ -41,6 +41,7 @@ impl<T> Allocation<T> {
 
 impl RunStep for AllocateByCall {
     fn run(&self, cx: &mut StepContext<'_>) -> Result<Allocated, ProbeError> {
+        cx.gpu.props.has_own_memory()?;
         let call = &self.call;
         let kind =
             AllocKind::ALL.into_iter().find(|kind| kind.function() == call).ok_or_else(|| {
@@ -58,6 +59,7 @@ impl RunStep for AllocateByCall {
 
 impl RunStep for AllocateAndKeep {
     fn run(&self, cx: &mut StepContext<'_>) -> Result<Allocated, ProbeError> {
+        cx.gpu.props.has_own_memory()?;
         let allocation = until_refused(self.max_bytes, self.pieces, |bytes| {
             DeviceBuffer::alloc(&cx.gpu.context, bytes.div_ceil(4))
         })?;
@@ -217,6 +219,7 @@ fn write_marks(
 
 /// Allocates that many pages, or fewer if the driver refuses.
 fn allocate(gpu: &Gpu, pages: u64, mark: Mark) -> Result<Vec<Piece>, DriverError> {
+    gpu.props.has_own_memory()?;
     let (mut pieces, mut left) = (Vec::new(), pages);
     while left > 0 {
         let pages = left.min(PIECE_PAGES);
@@ -345,6 +348,7 @@ impl RunStep for ExhaustMemory {
     /// Allocates until refused, requests once more, launches while all memory is held, frees it,
     /// and allocates again.
     fn run(&self, cx: &mut StepContext<'_>) -> Result<Exhausted, ProbeError> {
+        cx.gpu.props.has_own_memory()?;
         let (gpu, time) = (cx.gpu, cx.time);
         // The launch's memory is allocated before memory runs out.
         let stamps = Stamps::new(gpu, 1)?;

@@ -90,6 +90,7 @@ pub fn attribute_of(machine: &Machine, attribute: c_int) -> Option<c_int> {
         99 | 102 | 113 | 115 | 125 | 129 => 1,
         // KERNEL_EXEC_TIMEOUT.
         17 => u64::from(machine.circumstances.kernel_run_time_limit_ms > 0),
+        18 => gpu.integrated.into(),
         32 => machine.memory.ecc.into(),
         33 => PCI_BUS.into(),
         36 => u64::from(gpu.memory_clock_mhz) * 1000,
@@ -112,7 +113,7 @@ pub fn attribute_of(machine: &Machine, attribute: c_int) -> Option<c_int> {
         131 => return Some(-1),
         // An H100 80GB HBM3 refused them (driver 580.159.04 of CUDA 13.0, 2026-11-22).
         148.. if !machine.is_after_cuda_13_0() => return None,
-        18..=149 => 0,
+        19..=149 => 0,
         _ => return None,
     };
     c_int::try_from(value).ok()

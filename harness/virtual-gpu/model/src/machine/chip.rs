@@ -21,6 +21,9 @@ pub struct Gpu {
     pub driver: String,
     /// CUDA version of the driver interface.
     pub cuda: String,
+    /// The device shares the memory of the host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub integrated: bool,
     /// Streaming multiprocessors.
     pub sm_count: u32,
     /// Maximum resident threads of an SM.
