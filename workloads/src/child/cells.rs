@@ -266,6 +266,6 @@ failures! {
     LoadError => LoadError::kind;
     LogError => LogError::kind;
     CellRunError => |_| RefusalKind::Other;
-    ProbeError => |error| RefusalKind::of_code(error.code());
+    ProbeError => ProbeError::kind;
     gpubench_stats::ScheduleError => |_| RefusalKind::Other;
 }

@@ -10,6 +10,7 @@ mod limit_bypass;
 mod memory;
 mod timing;
 use gpubench_kernels::driver::{DeviceBuffer, DriverError, Event, EventKind};
+use gpubench_record::RefusalKind;
 use gpubench_record::probe::step::{ProbeReply, ProbeStep, Step};
 
 use crate::clock::{ClockError, Time};
@@ -85,6 +86,15 @@ pub enum ProbeError {
 }
 
 impl ProbeError {
+    /// The kind that the coordinator receives.
+    #[must_use]
+    pub fn kind(&self) -> RefusalKind {
+        match self {
+            Self::Driver(DriverError::HostMemory) => RefusalKind::Waived,
+            _ => RefusalKind::of_code(self.code()),
+        }
+    }
+
     /// The `CUresult` of a refusal by the driver.
     #[must_use]
     pub fn code(&self) -> Option<i32> {

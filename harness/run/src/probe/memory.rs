@@ -10,7 +10,7 @@ use gpubench_record::probe::step::{
     AllocateAndKeep, AllocateByCall, ExhaustMemory, MarkPages, MarkedPages, ReadAddresses,
     ReadMemoryInfo, ReleaseMemory, ScanPages, TimeLaunches,
 };
-use gpubench_record::{CapCall, Condition, DeviceKind, ExhaustTrial, ProbeFound};
+use gpubench_record::{CapCall, Condition, DeviceKind, ExhaustTrial, ProbeFound, RefusalKind};
 
 use super::{
     CAP_NS, CAPACITY_NS, DeviceTime, NEIGHBOUR, Probe, RESIDUE_NS, Run, VICTIM, step, step_both,
@@ -161,12 +161,16 @@ async fn cap(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
 async fn once(tenants: &mut TenantSet, kind: AllocKind) -> Result<CapCall, RunError> {
     match allocate_by(tenants, kind, 1).await {
         // A call that the driver lacks allocates nothing.
-        Err(RunError::Tenant(TenantError::Refused { kind: refusal, .. })) => Ok(CapCall {
-            call: kind.function().to_owned(),
-            bytes: (0, 0),
-            rounds: 1,
-            refused_with: refusal.code(),
-        }),
+        Err(RunError::Tenant(TenantError::Refused { kind: refusal, .. }))
+            if refusal != RefusalKind::Waived =>
+        {
+            Ok(CapCall {
+                call: kind.function().to_owned(),
+                bytes: (0, 0),
+                rounds: 1,
+                refused_with: refusal.code(),
+            })
+        }
         call => call,
     }
 }
