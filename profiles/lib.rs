@@ -46,6 +46,9 @@ pub const MACHINES: &[(&str, &str)] = &[
     ("h100-80", include_str!("machines/h100-80.toml")),
     ("h200", include_str!("machines/h200.toml")),
     ("b200", include_str!("machines/b200.toml")),
+    ("t4", include_str!("machines/t4.toml")),
+    ("l4", include_str!("machines/l4.toml")),
+    ("a10", include_str!("machines/a10.toml")),
 ];
 
 /// A data-centre GPU with MIG, on which tests rest.

@@ -79,7 +79,7 @@ pub use probe::{
     ExhaustTrial, Exhausted, LaunchStamp, LaunchTrials, ProbeFigure, ProbeFound, ProbeReply,
     ProbeResult, ProbeStep, SmPlacementPair, SubmitRoute, TracePair, WorkSeries,
 };
-pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
+pub use provenance::{DeviceIdentity, DeviceKind, MACHINE_GUESSES, Provenance};
 pub use run::{RecordLeftOut, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};
 pub use telemetry::EccCounts;

@@ -26,6 +26,9 @@ impl DeviceKind {
     }
 }
 
+/// The fact of a virtual device that names the guessed constants of its machine file.
+pub const MACHINE_GUESSES: &str = "machine_guesses";
+
 /// The device under test, as the driver describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceIdentity {

@@ -19,6 +19,7 @@ mod handles;
 mod host_session;
 mod kernel_log;
 mod observe;
+mod peaks;
 pub mod probe;
 pub mod sampler;
 mod setup;

@@ -17,7 +17,7 @@ use gpubench_host::device::virtual_gpu::{
 };
 use gpubench_host::device::{Allotment, DeviceSelector, Nvml, VirtualGpu, identity};
 use gpubench_judge::score::MACHINE_HASH;
-use gpubench_record::{DeviceIdentity, DeviceKind, DeviceSpeed, Plan, RunEvent};
+use gpubench_record::{DeviceIdentity, DeviceKind, DeviceSpeed, MACHINE_GUESSES, Plan, RunEvent};
 use gpubench_run::RunClock;
 use gpubench_workloads::command::RUN;
 
@@ -222,13 +222,20 @@ fn find_allotted(
 }
 
 /// Adds the hash of a virtual device's machine file to its facts: the UUID follows from the seed
-/// alone, so two machines can have the same.
+/// alone, so two machines can have the same. And the constants that the file marks as guessed.
 fn name_machine(identity: &mut DeviceIdentity, folder: Option<&OsString>) {
     let file = folder.map(|folder| Path::new(folder).join(MACHINE_FILE));
     // Without the hash, trials of this record are not pooled with trials of other records.
     if let Some(text) = file.and_then(|file| std::fs::read(file).ok()) {
         let hash = blake3::hash(&text).to_hex().to_string();
         identity.facts.insert(MACHINE_HASH.to_owned(), hash);
+        let machine = String::from_utf8_lossy(&text).parse::<toml::Table>().unwrap_or_default();
+        let guesses = machine.get("guesses").and_then(toml::Value::as_array);
+        let guesses = guesses.into_iter().flatten().filter_map(toml::Value::as_str);
+        let guesses = Vec::from_iter(guesses).join(" ");
+        if !guesses.is_empty() {
+            identity.facts.insert(MACHINE_GUESSES.to_owned(), guesses);
+        }
     }
 }
 

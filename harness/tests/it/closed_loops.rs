@@ -327,3 +327,28 @@ fn an_undecided_row_gets_blocks_once_and_one_seed_gives_the_same_bytes() -> Test
     assert!(printed.contains("too long"), "{printed}");
     Ok(())
 }
+
+/// Boards whose power limit holds the SM clock far below the highest one: the aggressor is held
+/// against the clock that it ran at, so the axis has a level, and the screen names power.
+#[test]
+fn boards_under_their_power_limit_have_levels_and_the_screen_names_power() -> TestResult {
+    for machine in ["t4", "l4", "a10"] {
+        let lab = Lab::on(machine)?.profile(SHORT)?;
+        finish(lab.matrix("out", &["--mechanism=exclusive,mps"]))?.ended_with(0)?;
+        let record = lab.record("out")?;
+        let peak = &record.calibration.peaks["fma-hog"];
+        assert!(peak.source.contains(" MHz under load, of "), "{machine}: {peak:?}");
+        let share = peak.alone_per_s / peak.peak_per_s;
+        assert!((0.8..1.0).contains(&share), "{machine}: {share}");
+        let row = record.matrix.iter().find(|row| row.mechanism == "mps").ok_or("no row")?;
+        assert!(row.level.is_some() && row.outcome.is_measured(), "{machine}: {row:?}");
+        let clock = row.clock_part.as_ref().ok_or("no clock")?.value;
+        assert!(clock < 0.95, "{machine}: {clock}");
+        let screen = finish(lab.gpubench(["report", "out"]))?.ended_with(0)?.stdout;
+        let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+        let says = "Power: the limit of the board lowers the SM clock beside a neighbour";
+        assert!(screen.contains(says), "{machine}: {screen}");
+        assert!(screen.contains("GUESSED, by no document"), "{machine}: {screen}");
+    }
+    Ok(())
+}

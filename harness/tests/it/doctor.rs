@@ -160,7 +160,11 @@ impl Reports {
         let max_mhz = mhz(&clocks["sm_mhz"]["most"]).ok_or("no clock")?;
         self.has(&format!("SM clock under full load: {max_mhz}"));
         self.has(&plain(&clocks["text"]));
-        assert!(["greatest", "lower"].contains(&&*plain(&clocks["verdict"])), "{clocks}");
+        // A power limit and a lock both hold a clock at one value.
+        let is_held = ["t4", "l4", "a10"].contains(&&*self.machine);
+        let verdicts: &[&str] = if is_held { &["unknown"] } else { &["greatest", "lower"] };
+        assert!(verdicts.contains(&&*plain(&clocks["verdict"])), "{clocks}");
+        assert!(!is_held || clocks["reasons"][0] == "sw power cap", "{clocks}");
         let effect = &self.json["detectable_effect"];
         let ratio = effect["mde80_ratio"].as_f64().ok_or("no effect")?;
         assert!(ratio > 0.0, "{effect}");

@@ -39,14 +39,19 @@ const MECHANISMS: [(&str, u32); 9] = [
     ("hami", 1),
 ];
 
+const SMALL: &[&str] = &["mps-static", "mps-memory", "mig", "mig-mps", "hami"];
+
 /// The mechanisms that a machine does not support.
-const LACKING: [(&str, &[&str]); 6] = [
+const LACKING: [(&str, &[&str]); 9] = [
     ("hopper", &[]),
     ("b200", &[]),
     ("h200", &[]),
     ("h100-80", &["mps-static", "mps-memory"]),
     ("a100-80", &["mps-static", "mps-memory", "hami"]),
-    ("turing", &["mps-static", "mps-memory", "mig", "mig-mps", "hami"]),
+    ("turing", SMALL),
+    ("t4", SMALL),
+    ("l4", SMALL),
+    ("a10", SMALL),
 ];
 
 /// A device whose settings are compared before and after a kill.

@@ -6,7 +6,7 @@ use super::figures::{MISSING_TEXT, confidence};
 use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, results, tables};
 use crate::matrix::Selection;
 use gpubench_record::calibration::ObservationCost;
-use gpubench_record::{Axis, DeviceKind, Plan, Provenance, RunRecord};
+use gpubench_record::{Axis, DeviceKind, MACHINE_GUESSES, Plan, Provenance, RunRecord};
 use gpubench_show::{Block, Notes, Page, Table, clean};
 use std::borrow::Cow;
 
@@ -144,6 +144,7 @@ pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
             record.plan.blocks
         ));
     }
+    notices.extend(guessed(record));
     if !record.matrix.iter().any(|row| row.outcome.is_measured()) {
         notices.push("NOTHING MEASURED: no row of the matrix has a trusted figure".to_owned());
     }
@@ -158,6 +159,47 @@ pub(super) fn changed_thresholds(record: &RunRecord) -> Option<String> {
         .collect();
     let all = texts.join(", ");
     (!all.is_empty()).then(|| format!("THRESHOLDS CHANGED BY THE PROFILE: {all}"))
+}
+
+/// Prefixes of the constants of a machine on which figures rest, by axis or sub-axis; the last ones
+/// act where tenants take turns.
+const CONSTANTS: &[(&str, &[&str])] = &[
+    ("sm", &["power"]),
+    ("power", &["power"]),
+    ("launch", &["host.launch"]),
+    ("driver", &["host.lock", "host.alloc", "host.free"]),
+    ("dram", &["memory.dram", "memory.sm_dram"]),
+    ("l2", &["memory.l2", "memory.sm_l2"]),
+    ("pcie", &["pcie"]),
+    ("capacity", &["memory.context"]),
+    ("jitter", &["host.launch", "memory.sm_dram"]),
+    ("fault", &["mps.recovery"]),
+    (TURNS, &["scheduler.slice", "scheduler.switch"]),
+];
+const TURNS: &str = "time-slicing";
+
+/// The guessed constants of a virtual machine on which measured rows rest.
+fn guessed(record: &RunRecord) -> Option<String> {
+    let guesses: Vec<&str> = record.device.facts.get(MACHINE_GUESSES)?.split(' ').collect();
+    let measured = |name: &str| {
+        let mut rows = record.matrix.iter().filter(|row| row.outcome.is_measured());
+        rows.any(|row| {
+            row.sub_axis.as_deref().unwrap_or(&row.axis) == name || row.mechanism == name
+        })
+    };
+    let of = |(name, prefixes): &(&str, &[&str])| {
+        let rest = |guess: &&&str| {
+            let mut prefixes = prefixes.iter();
+            prefixes.any(|prefix| guess.starts_with(prefix) || prefix.starts_with(**guess))
+        };
+        let rest: Vec<&str> = guesses.iter().filter(rest).copied().collect();
+        (measured(name) && !rest.is_empty()).then(|| format!("{name}: {}", rest.join(", ")))
+    };
+    let of_rows: Vec<String> = CONSTANTS.iter().filter_map(of).collect();
+    (!of_rows.is_empty()).then(|| {
+        let of_rows = clean(&of_rows.join("; "));
+        format!("GUESSED, by no document and no measurement, are constants under {of_rows}")
+    })
 }
 
 /// Records that do not count, and warnings from opening the record.

@@ -10,7 +10,9 @@ mod sentences;
 #[cfg(test)]
 mod tests;
 
-use gpubench_record::{Ends, Estimate, MechanismRow, OutcomeKind, RunRecord};
+use gpubench_record::{
+    CellResult, Condition, Ends, Estimate, Gate, MechanismRow, OutcomeKind, RunRecord,
+};
 use gpubench_show::list;
 
 pub use cell::{Figure, MatrixCell, Standing};
@@ -125,6 +127,7 @@ impl Glance {
             sentences: sentences::sentences(&sentences::standings(&columns, &rows))
                 .into_iter()
                 .chain(one_cause(record, &columns, &rows))
+                .chain(power(record, selection, &labels))
                 .collect(),
             claims: cell::differences(&columns, &rows),
             not_run: faults::not_run(record, selection, &labels),
@@ -230,6 +233,43 @@ fn one_cause(record: &RunRecord, columns: &[Column], rows: &[Row]) -> Vec<String
         })
     };
     rows.iter().filter_map(sentence).collect()
+}
+
+/// A clock part below this is a finding, as in the warning of its row.
+const CLOCK_USUAL: f64 = 0.99;
+
+/// Names what the SM clock took of a retention: time and cycles then give different figures. The
+/// row whose clock fell most, and how many others there are.
+fn power(record: &RunRecord, selection: &Selection, labels: &column::Labels) -> Option<String> {
+    let fell = record.matrix.iter().filter_map(|row| {
+        let shown = selection.has_mechanism(&row.mechanism, &row.variant)
+            && selection.has_axis(&row.axis, row.sub_axis.as_deref());
+        let clock = row.clock_part.as_ref().filter(|part| shown && part.hi < CLOCK_USUAL)?;
+        Some((row, clock.value, row.retention.as_ref()?.value))
+    });
+    let fell: Vec<_> = fell.collect();
+    let (row, clock, time) = fell.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let capped = |one: &CellResult| {
+        let throttle = one.gates.iter().find(|gate| gate.gate == Gate::Throttle);
+        one.cell.variant == row.variant
+            && one.cell.condition == Condition::C
+            && throttle.is_some_and(|gate| gate.detail.contains("power"))
+    };
+    let cause = match record.cells.iter().any(capped) {
+        true => "Power: the limit of the board lowers the SM clock",
+        false => "The SM clock falls",
+    };
+    let others = match fell.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more {}", if more == 1 { "row" } else { "rows" }),
+    };
+    Some(format!(
+        "{cause} beside a neighbour, to {clock:.2} of the solo clock in {} of {}{others}: there \
+         retention is {time:.2} in time and {:.2} in cycles.",
+        clean(row.sub_axis.as_deref().unwrap_or(&row.axis)),
+        labels.get(&row.variant),
+        time / clock
+    ))
 }
 
 fn widest(columns: &[Column], rows: &[Row]) -> Widest {

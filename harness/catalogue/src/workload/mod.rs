@@ -74,6 +74,14 @@ pub enum Ceiling {
     LinkBothWays,
 }
 
+impl Ceiling {
+    /// Whether it follows from the SM clock, which boards lower under load.
+    #[must_use]
+    pub const fn is_of_sm_clock(self) -> bool {
+        matches!(self, Self::Single | Self::Double | Self::Int | Self::Tensor)
+    }
+}
+
 /// How a victim's demand for a resource is limited to its share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Throttle {

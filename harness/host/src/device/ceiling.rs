@@ -18,6 +18,8 @@ pub struct Rated {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reported {
     sm_clock_mhz: Option<u32>,
+    /// The SM clock under load, where it is below the highest.
+    held_mhz: Option<u32>,
     memory_clock_mhz: Option<u32>,
     bus_bits: Option<u32>,
     cores: Option<u32>,
@@ -67,12 +69,20 @@ impl Reported {
         };
         Self {
             sm_clock_mhz: device.max_clock_info(Clock::SM).ok(),
+            held_mhz: None,
             memory_clock_mhz: device.max_clock_info(Clock::Memory).ok(),
             bus_bits: device.memory_bus_width().ok(),
             cores: device.num_cores().ok(),
             link_generation: device.max_pcie_link_gen().ok(),
             link_width: device.current_pcie_link_width().ok(),
         }
+    }
+
+    /// The same with the SM clock that the board held under load.
+    #[must_use]
+    pub fn held_at(&self, mhz: u32) -> Self {
+        let held_mhz = self.sm_clock_mhz.filter(|highest| mhz < *highest).map(|_| mhz.max(1));
+        Self { held_mhz, ..*self }
     }
 
     /// The highest rate of a resource; `None` where the device does not report what it follows
@@ -107,10 +117,13 @@ impl Reported {
 
     /// A multiply-add in every lane in every clock.
     fn arithmetic(&self, lanes: u32, what: &str) -> Option<Rated> {
-        let clock_mhz = self.sm_clock_mhz?;
+        let highest_mhz = self.sm_clock_mhz?;
+        let clock_mhz = self.held_mhz.unwrap_or(highest_mhz);
+        let held = self.held_mhz.map(|_| format!(" under load, of {highest_mhz} MHz,"));
+        let held = held.unwrap_or_default();
         Some(Rated {
             per_s: 2.0 * f64::from(clock_mhz) * 1e6 * f64::from(lanes),
-            source: format!("SM clock {clock_mhz} MHz x {lanes} {what} x 2"),
+            source: format!("SM clock {clock_mhz} MHz{held} x {lanes} {what} x 2"),
         })
     }
 
@@ -172,6 +185,7 @@ mod tests {
         // H100 SXM: 3.35 TB/s, 66.9 and 33.5 TFLOP/s, PCIe 5.0 63 GB/s. A100: 312 TFLOP/s.
         let h100 = Reported {
             sm_clock_mhz: Some(1980),
+            held_mhz: None,
             memory_clock_mhz: Some(2619),
             bus_bits: Some(5120),
             cores: Some(132 * 128),
@@ -195,6 +209,13 @@ mod tests {
         let source = h100.rated(Ceiling::Double, &hopper).map(|rated| rated.source);
         let expected = "SM clock 1980 MHz x 8448 FP64 lanes on 132 SMs x 2";
         assert_eq!(source.as_deref(), Some(expected));
+        // The clock that a power cap leaves; a reading above the highest clock changes nothing.
+        let held = h100.held_at(990).rated(Ceiling::Single, &hopper).expect("a rate");
+        assert!((held.per_s / 33.454e12 - 1.0).abs() < 1e-4, "{held:?}");
+        assert_eq!(held.source, "SM clock 990 MHz under load, of 1980 MHz, x 16896 cores x 2");
+        assert_eq!(h100.held_at(990).dram(), h100.dram());
+        let above = h100.held_at(1995);
+        assert_eq!(above.rated(Ceiling::Int, &hopper), h100.rated(Ceiling::Int, &hopper));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Rows of the resource axes: retention and the other figures of closed-loop rates.
 
-use gpubench_record::{Condition, Ends, Estimate, MechanismRow, SubAxis, Thresholds};
+use std::collections::BTreeSet;
+
+use gpubench_record::{Condition, Ends, Estimate, Gate, MechanismRow, SubAxis, Thresholds};
 use gpubench_stats::{NoEstimate, ratio};
 
 use super::level::{Resource, Scale, blocks_needed, reaching};
@@ -363,12 +365,24 @@ pub(super) fn add(context: &Context<'_>, contended: &Key, solo: &Key, row: &mut 
         && let Ok(time) = Logs::of_rates(&pairs).ratio()
     {
         row.warn(format!(
-            "clock: beside the neighbour the SMs have {} of their solo clock: retention is {:.3} \
+            "clock: beside the neighbour the SMs have {} of their solo clock{}: retention is {:.3} \
              in time and {:.3} in cycles",
             in_words(&part),
+            held_by(&pairs),
             time.value,
             time.value / part.value
         ));
     }
     row.matrix.clock_part = Some(part);
+}
+
+/// The reasons for which contended cells ran at a lower clock, as NVML names them.
+fn held_by(pairs: &Pairs<'_>) -> String {
+    let gates = pairs.measured.iter().flat_map(|(_, top, _)| &top.gates);
+    let reasons = gates.filter(|gate| gate.gate == Gate::Throttle && gate.detail != "none");
+    let reasons: BTreeSet<&str> = reasons.map(|gate| gate.detail.as_str()).collect();
+    match reasons.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", Vec::from_iter(reasons).join("; ")),
+    }
 }

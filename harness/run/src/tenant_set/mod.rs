@@ -4,6 +4,7 @@
 //! messages and takes answers, [`observations`] keeps what tenants report beside their samples, and
 //! [`auxiliary`] and [`outsider`] have processes without a slot.
 
+mod exchange;
 mod processes;
 
 use std::ffi::OsStr;
@@ -15,10 +16,7 @@ use gpubench_host::mechanism::{
 use gpubench_host::tenant::{Tenant, TenantError};
 use gpubench_record::user_victim::{Reports, UserVictim};
 use gpubench_record::wire::{Inside, Participants};
-use gpubench_record::{
-    Calibration, Condition, FromTenant, OutputCheck, RefusalKind, TenantResult, ToTenant,
-    WorkloadSpec,
-};
+use gpubench_record::{Condition, FromTenant, RefusalKind, ToTenant};
 
 use super::RunHandles;
 use super::observe::SnapshotScope;
@@ -231,137 +229,6 @@ impl TenantSet {
             FromTenant::Closed if !open => Ok(()),
             other => Err(self.unexpected(slot, &other)),
         }
-    }
-}
-
-// Messages to tenants and their answers.
-
-impl TenantSet {
-    /// Sends a message to a slot and waits for the answer. A tenant that ends leaves its slot
-    /// empty.
-    pub async fn ask(
-        &mut self,
-        slot: usize,
-        message: &ToTenant,
-        doing: &'static str,
-        limit: Duration,
-    ) -> Result<FromTenant, RunError> {
-        let Some(mut tenant) = self.slots[slot].take() else {
-            return Err(missing(slot).into());
-        };
-        let handles = self.handles.clone();
-        let participants = tenant.participants();
-        handles.expect(vec![participants.issuer]).await?;
-        let answer = handles.waits.answer(&mut tenant, message, doing, limit).await;
-        let Some(answer) = answer else {
-            let error = TenantError::Ended {
-                tenant: name_of(slot),
-                how: "stopped by the coordinator when the user stopped the run".to_owned(),
-            };
-            note_end(&handles, tenant, &error).await?;
-            return Err(RunError::Interrupted);
-        };
-        // A tenant that answered without using the device has not joined the clock.
-        handles.abandon(participants).await?;
-        match answer {
-            Ok(answer) => {
-                self.slots[slot] = Some(tenant);
-                Ok(answer)
-            }
-            Err(error @ TenantError::Refused { .. }) => {
-                self.slots[slot] = Some(tenant);
-                Err(error.into())
-            }
-            Err(error) => {
-                note_end(&handles, tenant, &error).await?;
-                Err(error.into())
-            }
-        }
-    }
-
-    /// The output of a tenant after its last cell or, with a workload, after one cycle of requests.
-    /// One tenant at a time: a digest takes bandwidth from all others.
-    pub async fn output_of(
-        &mut self,
-        slot: usize,
-        workload: Option<&WorkloadSpec>,
-    ) -> Result<OutputCheck, RunError> {
-        let message = ToTenant::Digest { workload: workload.cloned() };
-        match self.ask(slot, &message, "digesting its output", DIGEST).await? {
-            FromTenant::Digested { output } => Ok(output),
-            other => Err(self.unexpected(slot, &other)),
-        }
-    }
-
-    /// Adds the outputs to the results of tenants that lived to the end, each beside that of the
-    /// same work alone.
-    pub async fn add_outputs(
-        &mut self,
-        calibration: &Calibration,
-        results: &mut [TenantResult],
-    ) -> Result<(), RunError> {
-        for (slot, result) in results.iter_mut().enumerate() {
-            let workload = result.identity.as_ref().map(|identity| &identity.workload.name);
-            let Some(workload) = workload.filter(|_| result.death.is_none()) else {
-                continue;
-            };
-            let mut output = match self.output_of(slot, None).await {
-                Ok(output) => output,
-                // The user stopped the run: the cell has its samples, and no outputs.
-                Err(RunError::Interrupted) => return Ok(()),
-                Err(RunError::Tenant(error)) => {
-                    OutputCheck { unread: Some(error.to_string()), ..OutputCheck::default() }
-                }
-                Err(other) => return Err(other),
-            };
-            let alone = calibration.outputs.get(workload);
-            output.alone = alone.and_then(|alone| alone.digest.clone());
-            result.output = Some(output);
-        }
-        Ok(())
-    }
-
-    pub fn unexpected(&self, slot: usize, answer: &FromTenant) -> RunError {
-        match &self.slots[slot] {
-            Some(tenant) => tenant.unexpected(answer).into(),
-            None => missing(slot).into(),
-        }
-    }
-
-    /// Removes tenants from their slots, to wait for all of them at the same time.
-    pub fn take_slots(&mut self, slots: &[usize]) -> Vec<(usize, Tenant)> {
-        slots.iter().filter_map(|&slot| Some((slot, self.slots[slot].take()?))).collect()
-    }
-
-    pub fn put_back(&mut self, slot: usize, tenant: Tenant) {
-        self.slots[slot] = Some(tenant);
-    }
-
-    /// Writes a tenant's answer to a start and puts the tenant back. Any answer but `Done` ends the
-    /// tenant and is returned as an error, because only the state of a new process is known.
-    pub async fn record_answer(
-        &mut self,
-        slot: usize,
-        tenant: Tenant,
-        answer: Result<FromTenant, TenantError>,
-        result: &mut TenantResult,
-    ) -> Result<Option<TenantError>, RunError> {
-        let error = match answer {
-            Ok(FromTenant::Done { rows, unlogged, overloaded, sched, reaper_sched, cpu_gaps }) => {
-                result.rows = rows;
-                result.unlogged = unlogged;
-                result.overloaded = overloaded;
-                result.sched = Some(sched);
-                result.reaper_sched = reaper_sched;
-                result.cpu_gaps = cpu_gaps;
-                self.put_back(slot, tenant);
-                return Ok(None);
-            }
-            Ok(other) => tenant.unexpected(&other),
-            Err(error) => error,
-        };
-        result.death = Some(note_end(&self.handles, tenant, &error).await?);
-        Ok(Some(error))
     }
 }
 

@@ -205,7 +205,8 @@ fn sm_loads(machine: &Machine, counts: &Counts) -> [(Resource, f64, f64); 7] {
     ]
 }
 
-/// Power above idle: half of the range for the busiest pipe, half for DRAM. Assumed, not measured.
+/// Power above idle: half of the range for DRAM, and half for the busiest pipe where the file does
+/// not give it. Assumed, not measured.
 fn power_mw(machine: &Machine, demand: &[u32; RESOURCES]) -> u32 {
     let share = |resource: Resource| f64::from(demand[resource as usize]) / ONE as f64;
     let pipes = [
@@ -217,8 +218,9 @@ fn power_mw(machine: &Machine, demand: &[u32; RESOURCES]) -> u32 {
         Resource::L2,
     ];
     let busiest = pipes.into_iter().map(share).fold(0.0, f64::max);
-    let range_mw = (machine.power.max_w - machine.power.idle_w).max(0.0) * 1000.0;
-    (range_mw * (0.5 * busiest + 0.5 * share(Resource::Dram))) as u32
+    let half_w = 0.5 * (machine.power.max_w - machine.power.idle_w).max(0.0);
+    let pipes_w = machine.power.pipes_w.unwrap_or(half_w);
+    (1000.0 * (pipes_w * busiest + half_w * share(Resource::Dram))) as u32
 }
 
 #[cfg(test)]

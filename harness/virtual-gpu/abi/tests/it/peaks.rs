@@ -32,7 +32,10 @@ fn every_machine_reaches_its_own_peaks() -> Result<(), Error> {
             .split(' ')
             .map(str::parse)
             .collect::<Result<_, _>>()?;
-        let clocks_per_ns = f64::from(machine.gpu.sm_clock_mhz) / 1000.0;
+        // The part of the clock that the power limit leaves to arithmetic on every SM.
+        let power = &machine.power;
+        let held = power.pipes_w.map_or(1.0, |w| ((power.cap_w - power.idle_w) / w).min(1.0));
+        let clocks_per_ns = held * f64::from(machine.gpu.sm_clock_mhz) / 1000.0;
         let lanes = f64::from(machine.gpu.sm_count * machine.gpu.fp32_lanes_per_clock);
         let stated = [
             ("copies in DRAM", machine.memory.dram_gb_per_s),

@@ -46,6 +46,10 @@ pub struct Machine {
     /// Programs can change device settings, like root on a real host.
     #[serde(default = "yes")]
     pub privileged: bool,
+    /// Constants that neither a document nor a measurement gives, as `table.key`. Reports name
+    /// those on which their figures rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guesses: Vec<String>,
     /// The chip.
     pub gpu: Gpu,
     /// Device memory and caches.
@@ -146,6 +150,10 @@ pub struct Power {
     /// Lowest limit that an administrator can set on the real board; absent: the enforced one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_w: Option<f64>,
+    /// Power above idle of the busiest pipe at the highest clock, which a capped board cannot hold;
+    /// absent: half of the range up to `max_w`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipes_w: Option<f64>,
 }
 
 /// Relative standard deviations of planted noise. The default has none.

@@ -166,6 +166,7 @@ impl Machine {
             ("power.max_w", power.max_w, 0.0, 1e5),
             ("power.cap_w", power.cap_w, 0.0, 1e5),
             ("power.min_w", power.min_w.unwrap_or(0.0), 0.0, 1e5),
+            ("power.pipes_w", power.pipes_w.unwrap_or(0.0), 0.0, 1e5),
             ("host.lock_share", self.host.lock_share, 0.0, 1.0),
             spread("noise.request", noise.request),
             spread("noise.epoch", noise.epoch),

@@ -15,7 +15,7 @@ fn every_built_in_machine_loads_under_its_own_name() {
 fn errors_of_a_file_name_the_line() {
     let text = gpubench_profiles::TURING;
     let cases = [
-        (text.replace("sm_count = 40", "sm_cuont = 40"), "line 18: unknown field `sm_cuont`"),
+        (text.replace("sm_count = 40", "sm_cuont = 40"), "line 25: unknown field `sm_cuont`"),
         (text.replace("sm_count = 40", "sm_count = 0"), "gpu.sm_count is 0"),
         (text.replace("Virtual Turing", "Tesla T4"), "begins with Virtual"),
         (text.replace("request = 0.004", "request = 3"), "noise.request is 3"),
@@ -176,5 +176,18 @@ fn a_message_holds_little_of_a_long_file() {
         let length = message.as_ref().map(String::len);
         // The list of the accepted keys is our own.
         assert!(length.is_some_and(|length| length < 900), "{message:?}");
+    }
+}
+
+#[test]
+fn a_guess_names_a_table_or_a_key_of_its_file() {
+    for (name, text) in super::BUILT_IN {
+        let keys: toml::Table = text.parse().expect("a machine");
+        for guess in Machine::load(name).expect("built in").guesses {
+            let (table, key) = guess.split_once('.').unwrap_or((&guess, ""));
+            let table = keys.get(table).and_then(toml::Value::as_table);
+            let known = table.is_some_and(|table| key.is_empty() || table.contains_key(key));
+            assert!(known, "{name}: {guess}");
+        }
     }
 }
