@@ -65,6 +65,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     add_after_cells(&mut plan, &profile, &AfterCells::default(), is_virtual)?;
     let mut notes = notes(&plan, &profile);
     if !is_virtual {
+        notes.push(format!(
+            "the whole run takes about {}, without probes and faults: published runs took 0.3 s \
+             more for each cell",
+            in_minutes(plan.wall_time_ns())
+        ));
         notes.extend(shortage(&plan).map_err(|error| {
             ExpectedError::internal(format!("the cores of this process are unknown: {error}"))
         })?);

@@ -143,3 +143,17 @@ fn a_selection_narrows_every_view_of_the_terminal() {
         assert!(!text.contains("time-slicing"), "{view:?}\n{text}");
     }
 }
+
+#[test]
+fn the_planned_wall_time_is_that_of_published_runs() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    for (name, took_s) in [
+        ("h100_580.159.04_matrix", 562.0),
+        ("h200_580.159.04_day", 319.0),
+        ("h200_580.159.04_jitter", 145.0),
+    ] {
+        let record = Record::open(&examples.join(name)).unwrap();
+        let planned_s = record.run().plan.wall_time_ns() as f64 / 1e9;
+        assert!((planned_s / took_s - 1.0).abs() < 0.1, "{name}: {planned_s} s, it took {took_s}");
+    }
+}
