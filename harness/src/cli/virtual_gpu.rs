@@ -13,6 +13,7 @@ use gpubench_record::{ExitCode, RunRecord};
 use gpubench_run::{RunEnd, Silent};
 use gpubench_show::Table;
 use gpubench_virtual_gpu::machine::Machine;
+use gpubench_virtual_gpu::rules::LENIENT;
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 use gpubench_virtual_gpu::{kernel_log, machine};
 use gpubench_workloads::command::{Inherits, command as process};
@@ -167,7 +168,9 @@ fn run_program(exec: &Exec) -> Result<u8, ExpectedError> {
     let (program, arguments) = exec.command.split_first().ok_or_else(|| {
         ExpectedError::usage("no program to run", Some("virtual-gpu exec -- COMMAND..."))
     })?;
-    let status = process(program, Inherits::All).args(arguments).envs(gpu.environment()).status();
+    let mut program_process = process(program, Inherits::All);
+    program_process.args(arguments).envs(gpu.environment()).env(LENIENT, "1");
+    let status = program_process.status();
     let status = status.map_err(|error| ExpectedError::ProgramNotStarted {
         program: program.display().to_string(),
         error,
@@ -180,7 +183,8 @@ fn run_program(exec: &Exec) -> Result<u8, ExpectedError> {
 fn print_variables(flag: &MachineFlag, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let gpu = start(flag)?;
     let mut text = String::new();
-    for (name, value) in gpu.environment() {
+    let lenient = (LENIENT.into(), "1".into());
+    for (name, value) in gpu.environment().into_iter().chain([lenient]) {
         let value = value.to_string_lossy().replace('\'', r"'\''");
         text.push_str(&format!("export {}='{value}'\n", name.to_string_lossy()));
     }

@@ -352,3 +352,22 @@ fn boards_under_their_power_limit_have_levels_and_the_screen_names_power() -> Te
     }
     Ok(())
 }
+
+/// Where the tenants are threads of one process, the first that fails does not hide the errors of
+/// the others behind the signal that ends the process.
+#[test]
+fn each_thread_prints_its_own_error_of_a_refused_context() -> TestResult {
+    let lab = Lab::changed("hopper", &[], "[defects]\ncontexts_of_one_thread = true\n")?;
+    lab.write("short.toml", SHORT)?;
+    let done = finish(lab.matrix("out", &["--mechanism=green-context", "--no-faults"]))?;
+    let all = format!("{}{}", done.stdout, done.stderr);
+    assert!(all.contains("201 (CUDA_ERROR_INVALID_CONTEXT)"), "{all}");
+    assert!(all.contains("a green context can be current to only one thread"), "{all}");
+    let record = lab.record("out")?;
+    let of_green = record.cells.iter().filter(|one| one.cell.mechanism == "green-context");
+    let deaths = of_green.flat_map(|one| &one.tenant_results).filter_map(|one| one.death.as_ref());
+    let deaths: Vec<&String> = deaths.collect();
+    assert!(!deaths.is_empty(), "{all}");
+    assert!(deaths.iter().all(|death| death.contains("returned 201")), "{deaths:?}");
+    Ok(())
+}

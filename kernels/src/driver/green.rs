@@ -3,9 +3,9 @@
 //! Sizes of partitions (CUDA driver API, "Green Contexts", `cuDevSmResourceSplitByCount`): at least
 //! 1 SM on compute capability 6; 2 on 7 and 4 on 8, in multiples of 2; 8 in multiples of 8 from 9.0
 //! on. From CUDA 13 on the resource has them as `minSmPartitionSize` and `smCoscheduledAlignment`
-//! (8 and 8 on an H200). The call rounds up what it is asked for and returns the number of groups
-//! that it makes, so the sizes are not read here: the largest size is searched of which the driver
-//! makes enough.
+//! (8 and 8 on an H200), and only such sizes are asked for. Before, the call rounds up what it is
+//! asked for. It returns the number of groups that it makes: the largest size is searched of which
+//! the driver makes enough.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::{Mutex, PoisonError};
@@ -80,7 +80,9 @@ fn equal_partitions(device: &Device, count: u32) -> Result<Vec<DevResource>, Dri
     let mut whole = DevResource::EMPTY;
     // SAFETY: writes one resource.
     unsafe { device.driver.api.device_get_dev_resource(device.handle, &raw mut whole, TYPE_SM) }?;
-    let sms = largest_equal(whole.sm_count, count, |sms| split(device, &whole, &mut [], sms))?;
+    let steps = [whole.min_partition, whole.alignment].map(|one| one.max(1));
+    let sms =
+        largest_equal(whole.sm_count, count, steps, |sms| split(device, &whole, &mut [], sms))?;
     let mut partitions = vec![DevResource::EMPTY; count as usize];
     match split(device, &whole, &mut partitions, sms)? {
         made if made == count => Ok(partitions),
@@ -88,15 +90,18 @@ fn equal_partitions(device: &Device, count: u32) -> Result<Vec<DevResource>, Dri
     }
 }
 
-/// The most SMs that each of `count` groups of one size can have, where `groups` returns how many
-/// groups of at least so many SMs there are.
+/// The most SMs that each of `count` groups of one size can have, of sizes from the first of the
+/// steps on that are multiples of the second, or all SMs; `groups` returns how many groups of at
+/// least so many SMs there are.
 pub fn largest_equal(
     sms: u32,
     count: u32,
+    [least, multiple]: [u32; 2],
     mut groups: impl FnMut(u32) -> Result<u32, DriverError>,
 ) -> Result<u32, DriverError> {
     let mut most = 0;
-    for size in (1..=sms / count.max(1)).rev() {
+    let is_step = |size: &u32| size.is_multiple_of(multiple.max(1)) || *size == sms;
+    for size in (least..=sms / count.max(1)).rev().filter(is_step) {
         let made = match groups(size) {
             Err(error) if error.code() == Some(INVALID_CONFIGURATION) => 0,
             made => made?,

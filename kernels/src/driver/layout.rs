@@ -20,12 +20,21 @@ pub(super) struct DevResource {
     pub(super) kind: c_uint,
     _internal: [u8; 92],
     pub(super) sm_count: c_uint,
-    _rest: [u8; 44],
+    /// Least SMs of a group, and the multiple that groups have; 0 before CUDA 13.
+    pub(super) min_partition: c_uint,
+    pub(super) alignment: c_uint,
+    _rest: [u8; 36],
 }
 
 impl DevResource {
-    pub(super) const EMPTY: Self =
-        Self { kind: 0, _internal: [0; 92], sm_count: 0, _rest: [0; 44] };
+    pub(super) const EMPTY: Self = Self {
+        kind: 0,
+        _internal: [0; 92],
+        sm_count: 0,
+        min_partition: 0,
+        alignment: 0,
+        _rest: [0; 36],
+    };
 }
 
 const _: () = assert!(size_of::<DevResource>() == 144);

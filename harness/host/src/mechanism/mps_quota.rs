@@ -156,12 +156,16 @@ fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {
     required
 }
 
-/// Whether every tenant sees at most its percentage of SMs.
+/// SMs that a client has at least, however small its percentage (an H200, driver 580.159.04, at 1
+/// and 5 %: `reports/facts/h200_580.159.04/mps-percentages.txt`).
+const LEAST_SMS: u64 = 8;
+
+/// Whether every tenant sees at most its percentage of SMs, which MPS rounds down.
 fn sms(pct: u32, observed: &Observation) -> Proof {
     let Some(all) = observed.native_sm_count else {
         return PERCENTAGE.proof(false, "no tenant has reported the SMs of the whole device");
     };
-    let max_sms = (u64::from(all) * u64::from(pct)).div_ceil(100);
+    let max_sms = (u64::from(all) * u64::from(pct) / 100).max(LEAST_SMS);
     let reported: Vec<Option<u64>> =
         observed.tenants.iter().map(|t| t.number("sm_count")).collect();
     let within = |count: &Option<u64>| count.is_some_and(|count| (1..=max_sms).contains(&count));
@@ -232,6 +236,9 @@ mod tests {
             (vec![Some(66), None], 50, false),
             (vec![Some(0), Some(66)], 50, false),
             (vec![], 50, false),
+            (vec![Some(42), Some(42)], 33, true),
+            (vec![Some(44), Some(42)], 33, false),
+            (vec![Some(8), Some(8)], 1, true),
         ] {
             let proof = sms(pct, &observed(&counts));
             assert_eq!((proof.holds, proof.limiter), (expected, expected), "{proof:?}");

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use crate::code::{self, Code};
+use crate::rules::Rule;
 
 /// What a program holds for a context, module, function, stream or event.
 pub type Handle = *mut c_void;
@@ -48,7 +49,8 @@ impl<T, const KIND: u8> Slab<T, KIND> {
         (value << 4) as Handle
     }
 
-    fn index(&self, handle: Handle) -> Option<usize> {
+    /// The slot that a handle of this kind names, and whether its object is alive.
+    fn slot(&self, handle: Handle) -> Option<(usize, bool)> {
         let value = handle as u64;
         if value & 15 != 0 {
             return None;
@@ -58,8 +60,21 @@ impl<T, const KIND: u8> Slab<T, KIND> {
         let generation = (value >> INDEX_BITS) & ((1 << GENERATION_BITS) - 1);
         let kind = value >> (INDEX_BITS + GENERATION_BITS);
         let (now, slot) = self.0.get(index)?;
-        let valid = kind == u64::from(KIND) && generation == u64::from(*now);
-        (valid && slot.is_some()).then_some(index)
+        let alive = generation == u64::from(*now) && slot.is_some();
+        (kind == u64::from(KIND)).then_some((index, alive))
+    }
+
+    fn index(&self, handle: Handle) -> Option<usize> {
+        let (index, alive) = self.slot(handle)?;
+        if !alive {
+            let _ = Rule::DeadHandle.broken();
+        }
+        alive.then_some(index)
+    }
+
+    /// Whether its object is alive, which breaks no rule if it is not.
+    pub fn holds(&self, handle: Handle) -> bool {
+        self.slot(handle).is_some_and(|(_, alive)| alive)
     }
 
     /// The object behind a handle.

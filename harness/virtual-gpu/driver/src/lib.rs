@@ -39,6 +39,7 @@ pub mod pinned;
 pub mod placement;
 pub mod pool;
 pub mod process;
+pub mod rules;
 pub mod session;
 pub mod shm;
 pub mod stall;

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::code::{self, Code};
 use crate::cost::Part;
 use crate::device::Device;
+use crate::rules::{Rule, are_strict};
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::mps::{self, ClientRequest, Refusal};
 use gpubench_virtual_gpu_model::state::{Context, State, WHOLE};
@@ -22,8 +23,10 @@ use gpubench_virtual_gpu_model::{cgroup, mig};
 /// Name of the socket that a daemon listens on, in its pipe directory.
 pub const CONTROL_SOCKET: &str = "control";
 
-/// Default pipe directory of clients (MPS documentation).
+/// Default pipe directory of clients, and the root of a daemon of protocol version 3 (MPS
+/// documentation).
 pub const PIPE_DIRECTORY: &str = "/tmp/nvidia-mps";
+pub const ROOT_DIRECTORY: &str = "/run/nvidia-mps";
 
 /// Longest wait for a daemon that must start a server first.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -117,6 +120,12 @@ pub fn place(
     let Some(server) = server else {
         return Ok(());
     };
+    if names_devices(&variable(LIMIT)) && !takes_names(machine) {
+        let answer = Rule::NamedLimit.broken();
+        if are_strict() {
+            return Err(answer);
+        }
+    }
     mps::admit(state, machine, server, &wish(machine), context).map_err(|refusal| match refusal {
         Refusal::Gone => code::MPS_RPC_FAILURE,
         Refusal::NotReady => code::MPS_SERVER_NOT_READY,
@@ -198,13 +207,12 @@ fn request_server(dir: &Path) -> Option<String> {
 fn wish(machine: &Machine) -> ClientRequest {
     static READ: OnceLock<ClientRequest> = OnceLock::new();
     let own = *READ.get_or_init(|| {
-        let text = |name: &str| std::env::var(name).unwrap_or_default();
         wish_of(
             machine,
-            &text("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
-            &text("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"),
-            &text("CUDA_MPS_CLIENT_PRIORITY"),
-            &text("CUDA_MPS_SM_PARTITION"),
+            &variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
+            &variable(LIMIT),
+            &variable("CUDA_MPS_CLIENT_PRIORITY"),
+            &variable("CUDA_MPS_SM_PARTITION"),
         )
     });
     BOUNDS.get().map_or(own, |bounds| own.within(bounds))
@@ -223,13 +231,36 @@ fn wish_of(
     let partition = part.split_once('/').filter(|(gpu, _)| *gpu == machine.uuid());
     ClientRequest {
         percentage: percentage.filter(|p| (0.0..=100.0).contains(p)).map(|p| p as u32),
-        memory_limit: limit.split(',').find_map(|entry| {
-            let (device, size) = entry.split_once('=')?;
-            (device.trim() == "0").then(|| bytes(size))?
-        }),
+        memory_limit: limit_of(machine, limit),
         priority: priority.trim().parse().ok().filter(|p| *p <= 1),
         partition: partition.and_then(|(_, id)| id.trim().parse().ok()),
     }
+}
+
+const LIMIT: &str = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
+/// Whether limits may name a device by its UUID.
+fn takes_names(machine: &Machine) -> bool {
+    machine.mps.as_ref().is_some_and(|mps| mps.protocol >= 3)
+}
+
+fn names_devices(limits: &str) -> bool {
+    limits.split(',').any(|entry| entry.trim().starts_with("GPU-"))
+}
+
+/// The limit of the only device in a list such as `0=1G,1=512MB`. Drivers with protocol version 3
+/// also accept its UUID in place of the index (MPS documentation,
+/// `CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`).
+pub fn limit_of(machine: &Machine, list: &str) -> Option<u64> {
+    let named = takes_names(machine);
+    let entries = list.split(',').filter_map(|entry| entry.split_once('='));
+    let mut entries = entries.map(|(device, size)| (device.trim(), size));
+    let is_own = |device| device == "0" || named && device == machine.uuid();
+    bytes(entries.find(|(device, _)| is_own(*device))?.1)
 }
 
 /// A size with a unit, as MPS writes it: `1G`, `512MB`, `512M`.
@@ -246,7 +277,7 @@ pub fn bytes(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, find, wish_of};
+    use super::{bytes, find, limit_of, wish_of};
     use gpubench_virtual_gpu_model::machine::Machine;
     use gpubench_virtual_gpu_model::mps::ClientRequest;
     use gpubench_virtual_gpu_model::state::State;
@@ -272,6 +303,13 @@ mod tests {
             partition: Some(3),
         };
         assert_eq!(wish, expected);
+        let hopper = Machine::load("hopper").expect("built in");
+        for (machine, limit) in [(&machine, None), (&hopper, Some(3 << 30))] {
+            let named = format!("1=1G,{}=3G", machine.uuid());
+            assert_eq!(limit_of(machine, &named), limit, "{}", machine.name);
+        }
+        assert_eq!(limit_of(&hopper, "1=1G,0=512M"), Some(512 << 20));
+        assert_eq!([limit_of(&hopper, "1=1G"), limit_of(&hopper, "0=much")], [None, None]);
         assert_eq!(wish_of(&machine, "150", "x", "7", "GPU-x/1"), ClientRequest::default());
     }
 

@@ -13,6 +13,7 @@ use crate::entries::ContextPlacement;
 pub use crate::entries::{ContextEntry, EventEntry, FunctionEntry, StreamEntry};
 use crate::handles::Handle;
 use crate::launch::cache::costs::CostCache;
+use crate::rules::Rule;
 use crate::session;
 pub use crate::tables::Tables;
 use gpubench_virtual_gpu_model::machine::HostCosts;
@@ -47,8 +48,7 @@ impl Stack {
         let mut stacked = STACKED.lock().unwrap_or_else(PoisonError::into_inner);
         let held = |&(thread, context): &_| thread != self.thread && context == handle as usize;
         if one_thread && stacked.iter().any(held) {
-            crate::diagnostics::say("a green context can be current to only one thread at a time");
-            return Err(code::INVALID_CONTEXT);
+            return Err(Rule::OneThread.broken());
         }
         stacked.push((self.thread, handle as usize));
         self.contexts.push(handle);

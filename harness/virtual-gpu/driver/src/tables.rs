@@ -17,6 +17,8 @@ use crate::stand_in::StandIn;
 #[derive(Debug, Default)]
 pub struct Tables {
     /// Whether `cuInit` was called.
+    /// The variables of MPS when the driver was initialised.
+    pub mps_variables: Vec<(std::ffi::OsString, std::ffi::OsString)>,
     pub initialised: bool,
     pub contexts: Slab<ContextEntry, 1>,
     /// Descriptors of SMs that green contexts are made from.
@@ -193,7 +195,7 @@ impl Tables {
         for stream in gone {
             self.captures.remove(&stream.slot);
         }
-        let live = |handle: &usize| self.streams.get(*handle as Handle).is_ok();
+        let live = |handle: &usize| self.streams.holds(*handle as Handle);
         self.per_thread.retain(|_, handle| live(handle));
         self.drop_pools(slot);
         self.drop_mappings(slot);
@@ -234,7 +236,7 @@ impl Tables {
         self.physical.remove_where(|p| p.context == context);
         let physical = &self.physical;
         self.allocations.retain(|_, a| match a.origin {
-            Origin::Mapped(handle) => physical.get(handle as Handle).is_ok(),
+            Origin::Mapped(handle) => physical.holds(handle as Handle),
             _ => true,
         });
     }

@@ -117,7 +117,7 @@ fn a_client_gets_the_lower_of_two_limits_rounded_down() -> Result<(), Error> {
     };
     mps::admit(&state, &machine, server, &wish, &mut client).map_err(|r| format!("{r:?}"))?;
     // 33 % of 132 SMs are 43.56.
-    assert_eq!((client.sm_count, client.memory_limit), (43, 4 << 30));
+    assert_eq!((client.sm_count, client.memory_limit), (42, 4 << 30));
     assert_eq!(client.group, state.servers.rows[server as usize].context);
     let more = ClientRequest { percentage: Some(80), ..ClientRequest::default() };
     mps::admit(&state, &machine, server, &more, &mut client).map_err(|r| format!("{r:?}"))?;
@@ -125,11 +125,27 @@ fn a_client_gets_the_lower_of_two_limits_rounded_down() -> Result<(), Error> {
     Ok(())
 }
 
+/// What an H200 of 132 SMs answered, driver 580.159.04.
+#[test]
+fn percentages_give_the_sms_that_an_h200_gave() -> Result<(), Error> {
+    let facts = "/../../../reports/facts/h200_580.159.04/mps-percentages.txt";
+    let facts = std::fs::read_to_string(env!("CARGO_MANIFEST_DIR").to_owned() + facts)?;
+    let (machine, _) = device("h200")?;
+    for line in facts.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [_, percentage, _, sms, ..] = words[..] else {
+            return Err(line.into());
+        };
+        assert_eq!(machine.mps_sms(percentage.parse()?, 132), sms.parse::<u32>()?, "{line}");
+    }
+    Ok(())
+}
+
 #[test]
 fn planted_errors_apply_to_percentages() -> Result<(), Error> {
     let (mut machine, _) = device("hopper")?;
     machine.defects.mps_percentage_error = 0.2;
-    assert_eq!(machine.mps_sms(50, 132), 79);
+    assert_eq!(machine.mps_sms(50, 132), 78);
     machine.defects.mps_percentage_ignored = true;
     assert_eq!(machine.mps_sms(50, 132), 132);
     Ok(())

@@ -14,6 +14,7 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{
     Process, current_handle, pop_current, process, push_current, set_current,
 };
+use gpubench_virtual_gpu_driver::rules::{Rule, are_strict};
 use gpubench_virtual_gpu_driver::stream::GREATEST_PRIORITY;
 
 entries! {
@@ -140,6 +141,13 @@ entries! {
         }
         let (major, _) = process.device.machine().compute_capability();
         let ignore = flags & IGNORE_COSCHEDULING != 0;
+        let (least, step) = granularity(major, ignore);
+        if min_count < least || min_count % step != 0 && min_count != all.sm_count {
+            let answer = Rule::UnevenSplit.broken();
+            if are_strict() {
+                return Err(answer);
+            }
+        }
         // Without an array for results the call returns the possible number of groups.
         let wanted = if result.is_null() { u32::MAX } else { wanted };
         let max_groups = process.device.machine().gpu.smallest_groups;

@@ -10,6 +10,7 @@ use gpubench_virtual_gpu_driver::calls::device::{
 use gpubench_virtual_gpu_driver::device_attributes::attribute_of;
 use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS;
 use gpubench_virtual_gpu_driver::process::process;
+use gpubench_virtual_gpu_driver::rules::Rule;
 use gpubench_virtual_gpu_driver::{code, placement};
 
 entries! {
@@ -50,7 +51,7 @@ entries! {
             L2_CACHE_SIZE => c_int::try_from(shown(process)?.part.l2_bytes).ok(),
             _ => attribute_of(machine, attribute),
         };
-        let found = found.ok_or(code::INVALID_VALUE)?;
+        let found = found.ok_or_else(|| Rule::UnknownAttribute.broken())?;
         put(value, found)
     }
 

@@ -7,6 +7,7 @@ use crate::cuda::versions;
 use gpubench_virtual_gpu_driver::code::{self, Code, describe};
 use gpubench_virtual_gpu_driver::diagnostics::say_once;
 use gpubench_virtual_gpu_driver::process::process;
+use gpubench_virtual_gpu_driver::rules::mps_variables;
 
 entries! {
     fn cuInit(flags: c_uint) {
@@ -14,7 +15,10 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         let process = process()?;
-        process.tables().initialised = true;
+        let mut tables = process.tables();
+        if !tables.initialised {
+            (tables.initialised, tables.mps_variables) = (true, mps_variables());
+        }
         Ok(())
     }
 

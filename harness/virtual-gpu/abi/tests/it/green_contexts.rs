@@ -8,6 +8,8 @@ use gpubench_virtual_gpu_driver::calls::green::{Steps, split};
 use gpubench_virtual_gpu_driver::entries::SmRange;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::device;
+use gpubench_virtual_gpu_driver::rules::LENIENT;
+use gpubench_virtual_gpu_model::machine::granularity;
 
 use crate::driver_support::call;
 use crate::mps_support::recreate;
@@ -115,6 +117,28 @@ fn placed(_: [Handle; 2], streams: [Handle; 2]) -> Result<(), Error> {
 }
 
 #[test]
+fn calls_that_break_a_documented_rule_are_refused() -> Result<(), Error> {
+    with_streams(test_name!(), breaches)
+}
+
+fn breaches(greens: [Handle; 2], _: [Handle; 2]) -> Result<(), Error> {
+    // SAFETY: no other thread of this process reads the environment.
+    let set = |name: &str| unsafe { std::env::set_var(name, "1") };
+    for (sms, allowed) in [(64, true), (66, false), (4, false), (132, true)] {
+        assert_eq!(recreate::green(sms).is_ok(), allowed, "{sms} of 132 SMs");
+    }
+    let (mut value, mut context) = (0, std::ptr::null_mut());
+    assert_eq!(call!(cuDeviceGetAttribute(&raw mut value, 100_000, 0)), 1);
+    ok!(cuGreenCtxDestroy(greens[0]))?;
+    assert_eq!(call!(cuCtxFromGreenCtx(&raw mut context, greens[0])), 400, "it is destroyed");
+    set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+    assert_eq!(call!(cuCtxCreate_v2(&raw mut context, 0, 0)), 800, "after cuInit");
+    set(LENIENT);
+    ok!(cuCtxCreate_v2(&raw mut context, 0, 0))?;
+    recreate::green(65).map(|_| ())
+}
+
+#[test]
 fn a_green_context_is_current_to_one_thread_at_a_time() -> Result<(), Error> {
     with_streams(test_name!(), one_thread)
 }
@@ -186,10 +210,14 @@ fn halves_are_the_largest_that_the_chip_s_steps_allow() {
         let of = |least| {
             split(whole, 2, least, &steps).map_err(|code| DriverError::from_code("split", code.0))
         };
-        let asked = largest_equal(sms, 2, |least| Ok(of(least)?.fit));
-        let size = asked.and_then(of).map(|split| split.size);
-        assert_eq!(size, Ok(half), "{chip}");
+        // Before CUDA 13 the driver does not say what its steps are.
+        let (least, multiple) = granularity(major, false);
+        for known in [[1, 1], [least, multiple]] {
+            let asked = largest_equal(sms, 2, known, |least| Ok(of(least)?.fit));
+            let size = asked.and_then(of).map(|split| split.size);
+            assert_eq!(size, Ok(half), "{chip}, {known:?}");
+        }
     }
-    let few = largest_equal(8, 3, |least| Ok(8 / least.next_multiple_of(8)));
+    let few = largest_equal(8, 3, [1, 1], |least| Ok(8 / least.next_multiple_of(8)));
     assert_eq!(few, Err(DriverError::Groups { made: 1, wanted: 3 }));
 }

@@ -11,6 +11,7 @@ use crate::entries::ContextPlacement;
 use crate::handles::Handle;
 use crate::placement;
 use crate::process::{ContextEntry, Process, current_handle, process};
+use crate::rules::{Rule, are_strict, mps_variables};
 use gpubench_virtual_gpu_model::compute_mode::{self, ComputeMode};
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::{Context, Order, State, Stream};
@@ -19,7 +20,12 @@ use gpubench_virtual_gpu_model::{cgroup, lifecycle, memory};
 /// Makes a context with its default stream, in the shared state and in the tables.
 pub fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
     let device = &process.device;
-    drop(process.ready()?);
+    if process.ready()?.mps_variables != mps_variables() {
+        let answer = Rule::LateVariable.broken();
+        if are_strict() {
+            return Err(answer);
+        }
+    }
     let owner = device.process()?;
     let server = placement::server(&process.device)?;
     let mode = device.shared().read(|state| state.compute_mode);
@@ -100,7 +106,8 @@ pub fn set_primary_flags(flags: c_uint) -> Result<(), Code> {
 pub fn for_one_thread(context: Handle) -> Result<bool, Code> {
     let tables = process()?.ready()?;
     tables.contexts.get(context).map_err(invalid_context)?;
-    Ok(tables.greens.values().any(|green| green.context == context as usize))
+    let is_green = tables.greens.values().any(|green| green.context == context as usize);
+    Ok(is_green || process()?.device.machine().defects.contexts_of_one_thread)
 }
 
 /// A limit of the current context (`CUlimit`, cuda.h).

@@ -13,20 +13,8 @@ use crate::handles::Handle;
 use crate::placement;
 use crate::process::{Process, process};
 use gpubench_virtual_gpu_model::lifecycle;
+pub use gpubench_virtual_gpu_model::machine::granularity;
 use gpubench_virtual_gpu_model::state::{Context, ONE, Order, State, Stream};
-
-/// How SMs can be divided: the smallest partition, and the multiple that partitions have
-/// (CUDA driver API 12.4 to 12.9, `cuDevSmResourceSplitByCount`: 1 on compute capability 6, 2 on 7,
-/// of which 4 at least on 8, and 8 from 9 on unless co-scheduling is given up).
-pub const fn granularity(major: u32, ignore_coscheduling: bool) -> (u32, u32) {
-    match (major, ignore_coscheduling) {
-        (0..=6, _) => (1, 1),
-        (7, _) => (2, 2),
-        (8, _) => (4, 2),
-        (_, true) => (2, 2),
-        (_, false) => (8, 8),
-    }
-}
 
 /// Sizes of the groups and what is left, when SMs are divided into groups of at least `least`.
 pub fn split(all: SmRange, groups: u32, least: u32, steps: &Steps) -> Result<Split, Code> {

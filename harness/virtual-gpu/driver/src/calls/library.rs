@@ -31,7 +31,7 @@ pub fn unload(library: Handle) -> Result<(), Code> {
     };
     for module in modules.into_values() {
         // A destroyed context has taken its modules with it.
-        if process.tables().modules.get(module as Handle).is_ok() {
+        if process.tables().modules.holds(module as Handle) {
             module::unload(process, module as Handle)?;
         }
     }
@@ -66,7 +66,7 @@ pub fn module_in(process: &Process, library: Handle) -> Result<Handle, Code> {
         let tables = process.ready()?;
         let entry = tables.libraries.get(library)?;
         let module = entry.modules.get(&context).map(|&module| module as Handle);
-        if let Some(module) = module.filter(|module| tables.modules.get(*module).is_ok()) {
+        if let Some(module) = module.filter(|module| tables.modules.holds(*module)) {
             return Ok(module);
         }
         entry.text.clone()
@@ -84,7 +84,7 @@ pub fn function_handle(process: &Process, kernel: Handle) -> Result<Handle, Code
     let context = current_handle().ok_or(code::INVALID_CONTEXT)? as usize;
     let mut tables = process.tables();
     let known = entry.functions.get(&context).map(|&function| function as Handle);
-    if let Some(function) = known.filter(|function| tables.functions.get(*function).is_ok()) {
+    if let Some(function) = known.filter(|function| tables.functions.holds(*function)) {
         return Ok(function);
     }
     let made = function_of(&tables, module, &entry.name)?;
@@ -95,7 +95,7 @@ pub fn function_handle(process: &Process, kernel: Handle) -> Result<Handle, Code
 
 /// What a launch may be given as a function: one, or a library's kernel.
 pub fn function(process: &Process, handle: Handle) -> Result<FunctionEntry, Code> {
-    let is_kernel = process.ready()?.kernels.get(handle).is_ok();
+    let is_kernel = process.ready()?.kernels.holds(handle);
     let handle = if is_kernel { function_handle(process, handle)? } else { handle };
     process.ready()?.functions.get(handle).cloned()
 }

@@ -22,7 +22,7 @@ pub use error::MachineError;
 use error::{read, wrong};
 use faults::Faults;
 pub use mig::{Mig, Profile};
-pub use sharing::{Defects, Mps, SliceLevels};
+pub use sharing::{Defects, Mps, SliceLevels, granularity};
 
 /// The machines embedded in the binary: name and text.
 pub const BUILT_IN: &[(&str, &str)] = gpubench_profiles::MACHINES;

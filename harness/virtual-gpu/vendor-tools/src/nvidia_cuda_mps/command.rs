@@ -194,13 +194,6 @@ fn as_percentage(percentage: u32) -> String {
     format!("{:.1}\n", f64::from(percentage))
 }
 
-/// The limit of the only device in a list such as `0=1G,1=512MB`.
-pub fn limit_of_device(list: &str) -> Option<u64> {
-    let mut entries = list.split(',').filter_map(|entry| entry.split_once('='));
-    let (_, size) = entries.find(|(device, _)| device.trim() == DEVICE)?;
-    placement::bytes(size)
-}
-
 /// A memory limit, or an error with the accepted format.
 pub fn valid_limit(text: &str) -> Result<u64, MpsError> {
     let why = || {
@@ -223,7 +216,7 @@ fn as_limit(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{as_limit, limit_of_device, percentage};
+    use super::{as_limit, percentage};
 
     #[test]
     fn percentages_are_within_bounds_and_whole() {
@@ -246,12 +239,5 @@ mod tests {
             let bytes = gpubench_virtual_gpu_driver::placement::bytes(set);
             assert_eq!(bytes.map(as_limit).as_deref(), Some(printed));
         }
-    }
-
-    #[test]
-    fn the_limit_of_the_first_device_counts() {
-        assert_eq!(limit_of_device("1=1G,0=512M"), Some(512 << 20));
-        assert_eq!(limit_of_device("1=1G"), None);
-        assert_eq!(limit_of_device("0=much"), None);
     }
 }

@@ -38,7 +38,7 @@ pub fn run(programs: &Programs, options: &Options) -> Result<(), MpsError> {
     if options.protocol > mps.protocol {
         return Err(MpsError::Protocol(options.protocol.to_string()));
     }
-    let folders = Folders::from_environment();
+    let folders = Folders::from_environment(options.protocol);
     let directory = PipeDirectory::lock(&folders.pipe)?;
     set_process_name(CONTROL);
     let row = enter(&device, &directory.folder, options)?;
@@ -56,7 +56,7 @@ pub fn run(programs: &Programs, options: &Options) -> Result<(), MpsError> {
         device,
     });
     let listener = directory.listen()?;
-    daemon.note(Which::Control, &format!("listening on {}", directory.folder.display()));
+    daemon.note(Which::Control, &starting(&directory.folder));
     let accepting = Arc::clone(&daemon);
     std::thread::Builder::new()
         .name("accept".to_owned())
@@ -67,8 +67,12 @@ pub fn run(programs: &Programs, options: &Options) -> Result<(), MpsError> {
     // Sockets of namespaces are removed before that of the daemon.
     let named = std::mem::take(&mut daemon.shared().named);
     drop(named);
-    daemon.note(Which::Control, "quit");
+    daemon.note(Which::Control, "Exit with status 0");
     done
+}
+
+fn starting(folder: &Path) -> String {
+    format!("Starting control daemon using socket {}/{CONTROL_SOCKET}", folder.display())
 }
 
 fn enter(device: &Device, pipe: &Path, options: &Options) -> Result<u32, MpsError> {
@@ -86,7 +90,7 @@ fn enter(device: &Device, pipe: &Path, options: &Options) -> Result<u32, MpsErro
             pipe: mps::folder_key(pipe),
             engine,
             percentage: command::percentage(&percentage).unwrap_or(100),
-            memory_limit: command::limit_of_device(&limit).unwrap_or(0),
+            memory_limit: placement::limit_of(machine, &limit).unwrap_or(0),
             priority: 0,
         };
         mps::add_daemon(state, daemon).ok_or(MpsError::Full("daemon"))

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
-use gpubench_virtual_gpu_driver::placement::PIPE_DIRECTORY;
+use gpubench_virtual_gpu_driver::placement::{PIPE_DIRECTORY, ROOT_DIRECTORY};
 use gpubench_virtual_gpu_driver::session;
 use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::State;
@@ -123,8 +123,10 @@ impl MpsError {
 #[must_use]
 pub fn control(argv: &[OsString], programs: &Programs) -> u8 {
     let done = options::parse(argv).and_then(|options| match &options.mode {
-        Mode::Front => client::run(&Folders::from_environment().pipe),
-        Mode::Command(words) => client::once(&Folders::from_environment().pipe, words),
+        Mode::Front => client::run(&Folders::from_environment(options.protocol).pipe),
+        Mode::Command(words) => {
+            client::once(&Folders::from_environment(options.protocol).pipe, words)
+        }
         Mode::Background => detach::start(programs, &options),
         Mode::Foreground => listen::run(programs, &options),
         Mode::Version => print_version(),
@@ -171,13 +173,14 @@ struct Folders {
 }
 
 impl Folders {
-    fn from_environment() -> Self {
+    fn from_environment(protocol: u32) -> Self {
+        let folder = if protocol >= 3 { ROOT_DIRECTORY } else { PIPE_DIRECTORY };
         let named = |name: &str, default: &str| {
             let value = std::env::var_os(name).filter(|value| !value.is_empty());
             value.map_or_else(|| PathBuf::from(default), PathBuf::from)
         };
         Self {
-            pipe: named("CUDA_MPS_PIPE_DIRECTORY", PIPE_DIRECTORY),
+            pipe: named("CUDA_MPS_PIPE_DIRECTORY", folder),
             log: named("CUDA_MPS_LOG_DIRECTORY", LOG_DIRECTORY),
         }
     }
