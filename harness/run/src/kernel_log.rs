@@ -36,6 +36,8 @@ pub struct KernelLog {
     read_ns: u64,
     /// Whether the log's process ids are those of this process's namespace.
     same_namespace: bool,
+    /// Lines of the driver in forms that are not known.
+    unknown: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -63,6 +65,7 @@ impl KernelLog {
             epoch_ns,
             read_ns: monotonic_ns(),
             same_namespace: !is_device || is_initial_namespace(),
+            unknown: Vec::new(),
         })
     }
 
@@ -82,12 +85,20 @@ impl KernelLog {
         let is_device = matches!(self.form, Form::Records);
         let is_usable = |t_ns: &u64| !is_device || between.contains(t_ns);
         let of_device = |line: &str| {
-            let (address, mut xid) = read(line)?;
+            let Some((address, mut xid)) = read(line) else {
+                self.unknown.extend(line.contains(DRIVER).then(|| line.to_owned()));
+                return None;
+            };
             let t_ns = xid.t_ns.map(|t_ns| t_ns.saturating_add(self.epoch_ns));
             xid.t_ns = t_ns.filter(is_usable);
             self.address.is_none_or(|own| own == address).then_some(xid)
         };
         Ok(text.lines().filter_map(of_device).collect())
+    }
+
+    /// The lines of the driver since the last call that no parser knows.
+    pub fn take_unknown(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unknown)
     }
 
     /// Whether process ids in it can be compared with those of tenants.
@@ -169,6 +180,9 @@ fn lines(file: &File, at: &mut u64) -> std::io::Result<String> {
 
 /// The mark of every such line. `SXid` lines come from NVSwitches and are not parsed.
 const MARK: &str = "NVRM: Xid (";
+
+/// What the driver begins its lines with.
+const DRIVER: &str = "NVRM: ";
 
 /// PCI address: domain, bus, device.
 pub type PciAddress = (u32, u32, u32);
@@ -404,5 +418,30 @@ mod tests {
         ] {
             assert_eq!(read(line), None, "{line}");
         }
+    }
+
+    /// Lines of an H200, and what drivers of other branches print: without a process (535), with a
+    /// recovery action (570 and newer; Xid catalog).
+    #[test]
+    fn lines_of_drivers_are_read_and_unknown_ones_are_kept() -> std::io::Result<()> {
+        let facts = "/../../reports/facts/h200_580.159.04/xid.txt";
+        let text = std::fs::read_to_string(env!("CARGO_MANIFEST_DIR").to_owned() + facts)?;
+        let more = [
+            "NVRM: Xid (PCI:0000:01:00): 62, 2027(2d50) 8503f268 00000000",
+            "NVRM: Xid (PCI:0000:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 \
+             (GPU Reset Required)",
+        ];
+        for line in text.lines().chain(more) {
+            assert!(read(line).is_some(), "{line}");
+        }
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("kernel.log");
+        std::fs::write(&path, "")?;
+        let mut log = KernelLog::open(&path, None, 0).map_err(std::io::Error::other)?;
+        let odd = "[ 1.0] NVRM: Xid of another form: 13";
+        std::fs::write(&path, format!("{odd}\n[ 2.0] usb 1-1: new\n{}\n", more[0]))?;
+        assert_eq!(log.drain()?.len(), 1);
+        assert_eq!((log.take_unknown(), log.take_unknown()), (vec![odd.to_owned()], vec![]));
+        Ok(())
     }
 }

@@ -117,6 +117,10 @@ impl XidMonitor {
         };
         match log.drain() {
             Ok(mut lines) => {
+                for line in log.take_unknown() {
+                    let text = format!("{what}: no parser knows this line of the driver: {line}");
+                    self.handles.recorder.warning(text)?;
+                }
                 if log.has_our_pids() {
                     self.handles.registry.attribute(&mut lines, services);
                 }

@@ -82,7 +82,7 @@ impl Daemon {
                     None => _ = shared.namespaces_of.remove(&pid),
                 }
                 drop(shared);
-                let text = format!("client {pid} of user {uid}: server row {row}");
+                let text = format!("NEW CLIENT {pid} from user {uid}: Server already exists");
                 self.note(Which::Control, &text);
                 placement::admitted(row, &bounds)
             }
@@ -167,7 +167,7 @@ impl Daemon {
         let process = Process::start((self.programs.server)(), self.row, uid)?;
         let (row, pid) = (process.row, process.pid());
         shared.servers.push(Running { process, ending: false });
-        let text = format!("server {pid} started for user {uid}");
+        let text = format!("Starting new server {pid} for user {uid}");
         self.note(Which::Control, &text);
         self.note(Which::Server, &text);
         Ok(row)

@@ -1,4 +1,5 @@
-//! The two logs of a daemon. Their timestamps are those of the device's clock.
+//! The two logs of a daemon, with stamps and words of the vendor's where a public log has the event
+//! (`reports/facts`). The stamps are those of the device's clock, from 1970 on.
 
 use std::fs::File;
 use std::io::Write;
@@ -37,9 +38,29 @@ impl Log {
             Which::Control => (0, "Control"),
             Which::Server => (1, "Server"),
         };
-        let (seconds, rest) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000);
-        let pid = std::process::id();
+        let line = line(now_ns / 1_000_000, who, std::process::id(), text);
         // A full disk must not end the daemon.
-        let _ = writeln!(files[index], "[{seconds}.{:06} {who} {pid}] {text}", rest / 1000);
+        let _ = files[index].write_all(line.as_bytes());
+    }
+}
+
+/// A line as the vendor writes it; the date stands still.
+fn line(now_ms: u64, who: &str, pid: u32, text: &str) -> String {
+    let [hours, minutes, seconds] = [3_600_000, 60_000, 1000].map(|unit| now_ms / unit);
+    let (minutes, seconds, ms) = (minutes % 60, seconds % 60, now_ms % 1000);
+    format!("[1970-01-01 {hours:02}:{minutes:02}:{seconds:02}.{ms:03} {who} {pid:>5}] {text}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_line_has_the_form_of_the_vendors() {
+        let facts = "/../../../reports/facts/h200_580.159.04/mps-control.log";
+        let facts = std::fs::read_to_string(env!("CARGO_MANIFEST_DIR").to_owned() + facts);
+        let facts = facts.unwrap_or_default();
+        let first = facts.lines().next().unwrap_or_default();
+        let text = "Starting control daemon using socket $CUDA_MPS_PIPE_DIRECTORY/control";
+        let line = super::line(((18 * 60 + 31) * 60 + 41) * 1000 + 146, "Control", 569, text);
+        assert_eq!(line.trim_end(), first.replace("2026-11-26", "1970-01-01"));
     }
 }

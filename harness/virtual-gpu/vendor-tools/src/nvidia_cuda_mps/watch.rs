@@ -69,7 +69,7 @@ pub fn stop(daemon: &Daemon, shared: &mut Shared, index: usize) -> Result<(), Mp
     let process = shared.servers.remove(index).process;
     let pid = process.pid();
     process.stop();
-    daemon.note(Which::Server, &format!("server {pid} stopped"));
+    daemon.note(Which::Control, &format!("Server {pid} exited with status 0"));
     daemon.device.reap_dead_processes()?;
     Ok(())
 }

@@ -197,6 +197,10 @@ mod tests {
             let word = |text: &str| text.lines().find(|l| l.contains("Timeslice")).map(slice);
             let listed = || run("compute-policy -l").map(|found| word(&found.text));
             assert_eq!(listed()?.as_deref(), Some("Default"));
+            // The whole table is that of driver 580.159.04.
+            let facts = "/../../../reports/facts/h200_580.159.04/policy.txt";
+            let facts = std::fs::read_to_string(env!("CARGO_MANIFEST_DIR").to_owned() + facts)?;
+            assert_eq!(run("compute-policy -l")?.text, facts);
             for (arguments, want, ns) in [
                 (format!("-i {uuid} --set-timeslice 1"), "Short", 500_000),
                 ("-i 0 --set-timeslice=3".to_owned(), "Long", 16_000_000),
