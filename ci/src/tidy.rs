@@ -3,6 +3,7 @@
 //! A rule is a pure function of the tracked files. Exceptions are in `ci/*.txt` with their reasons.
 //! An exception that is not needed is a finding too, so the lists can only shrink.
 
+mod contracts;
 mod crates;
 mod documents;
 mod figures;
@@ -133,6 +134,11 @@ pub const RULES: &[Rule] = &[
         name: "links",
         demand: "links of documents and paths of the map exist",
         check: documents::links,
+    },
+    Rule {
+        name: "contracts",
+        demand: "what is used of drivers, commands and the system has a row in CONTRACTS.md",
+        check: contracts::rows,
     },
     Rule {
         name: "invariants",
