@@ -170,6 +170,7 @@ const HOUSES: &[House] = &[
         rooms: &[
             "ops",
             "types",
+            "texture",
             "operands",
             "inst",
             "counts",

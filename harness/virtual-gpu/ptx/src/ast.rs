@@ -15,6 +15,8 @@ pub(crate) enum Operand<'a> {
     F64(u64),
     /// `[base+offset]`; no base for an absolute address.
     Memory(Option<&'a str>, i64),
+    /// `[object, {x, ...}]`: a place in a texture.
+    Texel(&'a str, Vec<Operand<'a>>),
     /// `{a, b, ...}`.
     Vector(Vec<Operand<'a>>),
     /// `%r1|%p1`.

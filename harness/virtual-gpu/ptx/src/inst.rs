@@ -4,7 +4,7 @@
 //! parameters, share one bank; 64-bit registers have a second; predicates are one mask each.
 //! Immediates are rows too, filled when a module is bound, so that operands are always rows.
 
-use crate::operands::{Access, Atom, Bar, Cvt, PredRef, Row, SetP, Shfl};
+use crate::operands::{Access, Atom, Bar, Cvt, Fetch, PredRef, Row, SetP, Shfl};
 use crate::ops::{
     BoolOp, CountOp, FMode, FOp, FUn, IntOp, IntUn, PrmtMode, Special, TestOp, TriOp, VoteMode,
 };
@@ -240,6 +240,7 @@ pub(crate) enum Inst {
     Load(Access),
     Store(Access),
     Atom(Atom),
+    Fetch(Fetch),
     Shfl(Shfl),
     Vote {
         mode: VoteMode,

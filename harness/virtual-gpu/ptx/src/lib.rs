@@ -44,6 +44,7 @@ mod operands;
 mod ops;
 mod parse;
 mod program;
+mod texture;
 mod types;
 
 pub use code::Properties;
@@ -56,6 +57,7 @@ pub use footprint::Footprint;
 pub use memory::{DeviceMemory, MapError};
 pub use module::{Kernel, Module, Param, Relocation, Symbol, Target};
 pub use program::Program;
+pub use texture::{TEXTURE_BYTES, Texture};
 pub use types::{Space, Ty, window};
 
 pub fn parse(text: &str) -> Result<Module, PtxError> {

@@ -69,6 +69,18 @@ pub(crate) struct Atom {
     pub c: Row,
 }
 
+/// `tex`: a texel of an object at coordinates.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fetch {
+    pub d: [Row; 4],
+    /// 64-bit row with the address of the object.
+    pub object: Row,
+    /// Coordinates, `NO_ROW` in dimensions that the texture does not have.
+    pub at: [Row; 2],
+    /// Whether coordinates are floating-point numbers.
+    pub by_float: bool,
+}
+
 /// `shfl.sync`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shfl {

@@ -26,6 +26,10 @@ named! {
         S32 "s32",
         /// Signed 64 bits.
         S64 "s64",
+        /// IEEE 754 binary16.
+        F16 "f16",
+        /// The upper half of binary32.
+        Bf16 "bf16",
         /// IEEE 754 binary32.
         F32 "f32",
         /// IEEE 754 binary64.
@@ -40,7 +44,7 @@ impl Ty {
         match self {
             Ty::Pred => 0,
             Ty::B8 | Ty::U8 | Ty::S8 => 1,
-            Ty::B16 | Ty::U16 | Ty::S16 => 2,
+            Ty::B16 | Ty::U16 | Ty::S16 | Ty::F16 | Ty::Bf16 => 2,
             Ty::B32 | Ty::U32 | Ty::S32 | Ty::F32 => 4,
             Ty::B64 | Ty::U64 | Ty::S64 | Ty::F64 => 8,
         }
@@ -51,7 +55,11 @@ impl Ty {
     }
 
     pub(crate) fn is_float(self) -> bool {
-        matches!(self, Ty::F32 | Ty::F64)
+        matches!(self, Ty::F32 | Ty::F64) || self.is_half()
+    }
+
+    pub(crate) fn is_half(self) -> bool {
+        matches!(self, Ty::F16 | Ty::Bf16)
     }
 
     /// Whether a value of this type uses a 64-bit row.

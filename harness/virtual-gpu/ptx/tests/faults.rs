@@ -208,7 +208,7 @@ fn unsupported_forms_are_refused_with_their_line() {
     for (body, says) in [
         ("wgmma.fence.sync.aligned;", "`wgmma.fence.sync.aligned` is not supported"),
         ("add.rn.sat.s32.foo %x1, %x2, %x3;", "not supported"),
-        ("add.f16 %x1, %x2, %x3;", "not supported"),
+        ("add.rz.f16 %x1, %x2, %x3;", "not supported"),
         ("add.rz.f64 %d2, %d2, %d2;", "not supported"),
         ("div.rz.f32 %f1, %f2, %f3;", "not supported"),
         ("sin.rn.f32 %f1, %f2;", "not supported"),
@@ -246,7 +246,7 @@ fn unsupported_forms_are_refused_with_their_line() {
         (".local .align 3 .b8 s[6];", "power of two"),
         ("ld.global.u32 %x1, [%a;", "expected `]`"),
         ("add.s32 %x1, %x2, 18446744073709551616;", "at most 64 bits"),
-        ("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f1}, [t, {%f1,%f2}];", "expected"),
+        ("tex.3d.v4.f32.f32 {%f1,%f2,%f3,%f1}, [t, {%f1,%f2,%f3,%f1}];", "not supported"),
     ] {
         let error = parse(&kernel("", body)).expect_err(body);
         assert_eq!(error.line as usize, line + 1, "{body}: {error}");

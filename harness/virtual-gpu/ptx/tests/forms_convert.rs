@@ -88,3 +88,65 @@ fn integers_convert_with_every_width_and_rounding() {
         ],
     );
 }
+
+/// The value of a half, by its parts (IEEE 754 binary16).
+fn half(bits: u16) -> f64 {
+    let (exponent, part) = (i32::from(bits >> 10 & 31), f64::from(bits & 0x3FF));
+    let size = match exponent {
+        0 => part * 2f64.powi(-24),
+        31 if part > 0.0 => f64::NAN,
+        31 => f64::INFINITY,
+        _ => (1024.0 + part) * 2f64.powi(exponent - 25),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+/// The nearest half, found among all of them; of two the even one.
+fn nearest(value: f64) -> u16 {
+    if value.is_nan() {
+        return 0x7FFF;
+    }
+    let sign = u16::from(value.is_sign_negative()) << 15;
+    let size = value.abs();
+    let (mut low, mut high) = (0_u16, 0x7C00);
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        if half(middle) <= size { low = middle } else { high = middle }
+    }
+    // What would be the next number above the largest counts as infinity.
+    let above = if high == 0x7C00 { 65_536.0 } else { half(high) };
+    let (down, up) = (size - half(low), above - size);
+    let odd = low & 1 == 1;
+    sign | if up < down || up == down && odd || size >= above { high } else { low }
+}
+
+#[test]
+fn halves_are_widened_exactly_and_rounded_to_the_nearest() {
+    let all: Vec<[u64; 3]> = (0..=u16::MAX).map(|bits| [bits.into(), 0, 0]).collect();
+    check(&all, &[row("cvt.f32.f16 %fd, %ha;", |a: u16, _, _| half(a) as f32)]);
+    check(&singles(), &[row("cvt.rn.f16.f32 %hd, %fa;", |a: f32, _, _| nearest(a.into()))]);
+    check(
+        &singles(),
+        &[row("cvt.rn.bf16.f32 %hd, %fa;", |a: f32, _, _| match a.is_nan() {
+            true => 0x7FFF,
+            false => ((a.to_bits() + 0x7FFF + (a.to_bits() >> 16 & 1)) >> 16) as u16,
+        })],
+    );
+    let mut random = Random(5);
+    let edges = [0, 1, 0x3FF, 0x400, 0x3C00, 0x7BFF, 0x7C00, 0x7E00, 0x8000, 0xBC01, 0xFBFF];
+    let mut pairs: Vec<[u64; 3]> = (0..600)
+        .map(|_| [random.next() & 0xFFFF, random.next() & 0xFFFF, random.next() & 0xFFFF])
+        .collect();
+    pairs.extend(edges.iter().flat_map(|a| edges.map(|b| [*a, b, *a])));
+    check(
+        &pairs,
+        &[
+            row("add.f16 %hd, %ha, %hb;", |a: u16, b, _| nearest(half(a) + half(b))),
+            row("mul.rn.f16 %hd, %ha, %hb;", |a: u16, b, _| nearest(half(a) * half(b))),
+            row("fma.rn.f16 %hd, %ha, %hb, %hc;", |a: u16, b, c| {
+                nearest(half(a) * half(b) + half(c))
+            }),
+            row("cvt.rzi.s32.f16 %rd, %ha;", |a: u16, _, _| half(a) as i32),
+        ],
+    );
+}

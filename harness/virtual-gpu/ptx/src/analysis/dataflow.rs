@@ -55,7 +55,11 @@ fn only_writes_follow(func: &FuncCode, at: usize) -> bool {
                     continue;
                 }
             }
-            Inst::Load(_) | Inst::BraTable { .. } | Inst::Call { .. } | Inst::Bar(_) => {
+            Inst::Load(_)
+            | Inst::Fetch(_)
+            | Inst::BraTable { .. }
+            | Inst::Call { .. }
+            | Inst::Bar(_) => {
                 return false;
             }
             _ => {}
@@ -71,7 +75,7 @@ fn only_writes_follow(func: &FuncCode, at: usize) -> bool {
 fn loads_data(inst: &Inst) -> bool {
     match inst {
         Inst::Load(access) => access.space != Space::Param,
-        Inst::Atom(_) | Inst::Call { .. } => true,
+        Inst::Atom(_) | Inst::Fetch(_) | Inst::Call { .. } => true,
         _ => false,
     }
 }
@@ -90,6 +94,7 @@ fn depends_on_data(func: &FuncCode, at: usize, loaded: &[bool]) -> bool {
             // A callee may depend on its arguments, and on data that it loads.
             Inst::Call { .. } => true,
             Inst::BraTable { .. }
+            | Inst::Fetch(_)
             | Inst::Bar(_)
             | Inst::BarWarp { .. }
             | Inst::Nanosleep(_)

@@ -88,7 +88,10 @@ pub(crate) fn exit_operands(
         varies[row] = true;
     }
     close(func, region.clone(), &mut varies, |func, at, varies| {
-        let loads = matches!(&func.code[at], Inst::Load(access) if access.space != Space::Param);
+        let loads = match &func.code[at] {
+            Inst::Load(access) => access.space != Space::Param,
+            inst => matches!(inst, Inst::Fetch(_)),
+        };
         loads || reads(func, at).any(|row| varies[row])
     });
     let wide = |row: u16| {

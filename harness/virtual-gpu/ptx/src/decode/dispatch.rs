@@ -28,7 +28,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
             "add" | "sub" | "mul" | "mad" | "fma" | "div" | "min" | "max" | "neg" | "abs" => {
                 self.arithmetic(mods)
             }
-            "addc" | "subc" => self.carry(mods),
+            "addc" | "subc" | "madc" => self.carry(mods),
             "rem" | "mul24" | "mad24" | "sad" | "popc" | "clz" | "bfind" | "brev" | "bfe"
             | "bfi" | "prmt" | "shf" | "shl" | "shr" | "lop3" | "dp4a" => self.integer(mods),
             "sqrt" | "rsqrt" | "rcp" | "sin" | "cos" | "lg2" | "ex2" | "tanh" | "copysign"
@@ -43,6 +43,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
             "ld" | "ldu" => self.load(mods),
             "st" => self.store(mods),
             "atom" | "red" => self.atom(mods),
+            "tex" => self.fetch(mods),
             "isspacep" => self.isspacep(mods),
             "shfl" | "vote" | "match" | "activemask" => self.warp_wide(mods),
             "wmma" => self.wmma(mods),

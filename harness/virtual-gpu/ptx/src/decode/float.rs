@@ -2,11 +2,12 @@
 
 use super::decoder::Decoder;
 use super::dispatch::Mods;
+use crate::code::Const64;
 use crate::counts::Class;
 use crate::error::Loaded;
 use crate::inst::Inst;
 use crate::operands::Cvt;
-use crate::ops::{FMode, FOp, FUn, Round, TestOp};
+use crate::ops::{FMode, FOp, FUn, IntOp, Round, TestOp};
 use crate::types::Ty;
 
 fn simple_class(ty: Ty) -> Class {
@@ -102,7 +103,13 @@ impl<'a> Decoder<'a, '_> {
         if mods.base == "testp" {
             return self.testp(mods);
         }
+        if let Some(ty) = Self::pair(mods) {
+            return self.half(mods, ty, true);
+        }
         let ty = mods.ty()?;
+        if ty.is_half() {
+            return self.half(mods, ty, false);
+        }
         if !ty.is_float() {
             return mods.unsupported();
         }
@@ -113,12 +120,18 @@ impl<'a> Decoder<'a, '_> {
             mods.swap_sources();
             return self.float_binary(FOp::Copysign, mode, simple_class(ty), mods, ty);
         }
-        if mode.round != Round::Nearest || mode.sat || ty == Ty::F64 && mode.ftz {
+        // PTX ISA, "rcp.approx.ftz.f64": the lower word of the result is 0.
+        let gross = ty == Ty::F64 && mode.ftz && approximate;
+        if mode.round != Round::Nearest || mode.sat || ty == Ty::F64 && mode.ftz && !gross {
             return mods.unsupported();
         }
         let op = match (mods.base, ty, approximate) {
             ("sqrt", Ty::F32, _) | ("sqrt", Ty::F64, false) => FUn::Sqrt,
             ("rcp", Ty::F32, _) | ("rcp", Ty::F64, false) => FUn::Rcp,
+            ("rcp" | "rsqrt", Ty::F64, true) if gross => {
+                let op = if mods.base == "rcp" { FUn::Rcp } else { FUn::Rsqrt };
+                return self.gross(op, mods);
+            }
             ("rsqrt", _, true) => FUn::Rsqrt,
             ("sin", Ty::F32, true) => FUn::Sin,
             ("cos", Ty::F32, true) => FUn::Cos,
@@ -130,10 +143,23 @@ impl<'a> Decoder<'a, '_> {
         self.float_unary(op, mode, mods, ty)
     }
 
+    /// A function of doubles with the upper word of its result alone.
+    fn gross(&mut self, op: FUn, mods: &mut Mods<'a>) -> Loaded<()> {
+        let [d, a] = self.take(mods)?;
+        let a = self.read(&a, Ty::F64)?;
+        let d = self.write(&d, Ty::F64)?;
+        self.emit(Class::Sfu, Inst::FUn64 { op, d, a });
+        let mask = self.const64(Const64::Bits(!0 << 32))?;
+        let (a, b) = (self.reads64(d), self.reads64(mask));
+        self.writes64(d);
+        self.emit(Class::Other, Inst::Int64 { op: IntOp::And, d, a, b });
+        Ok(())
+    }
+
     fn testp(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
         let what = mods.need(TestOp::parse)?;
         let ty = mods.ty()?;
-        if !ty.is_float() {
+        if !ty.is_float() || ty.is_half() {
             return mods.unsupported();
         }
         let [d, a] = self.take(mods)?;
@@ -144,6 +170,9 @@ impl<'a> Decoder<'a, '_> {
     }
 
     pub(crate) fn cvt(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
+        if let Some(ty) = Self::pair(mods) {
+            return self.cvt_pair(mods, ty);
+        }
         let (to, from) = (mods.ty()?, mods.ty()?);
         if to == Ty::Pred || from == Ty::Pred || to.bytes() == 1 && from.is_float() {
             return mods.unsupported();
@@ -163,6 +192,7 @@ impl<'a> Decoder<'a, '_> {
             return mods.unsupported();
         }
         let [d, a] = self.take(mods)?;
+        let a = self.special_or(a)?;
         let a = self.read_relaxed(&a, from)?;
         let pending = self.write_relaxed(&d, to)?;
         let d = pending.row;

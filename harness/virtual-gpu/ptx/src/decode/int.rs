@@ -15,14 +15,20 @@ use crate::types::Ty;
 impl<'a> Decoder<'a, '_> {
     /// The operations that exist for integers and floats alike.
     pub(crate) fn arithmetic(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
+        if let Some(ty) = Self::pair(mods) {
+            return self.half(mods, ty, true);
+        }
         let ty = mods.ty()?;
+        if ty.is_half() {
+            return self.half(mods, ty, false);
+        }
         if ty.is_float() {
             return self.float(mods, ty);
         }
         if ty.bytes() < 2 || matches!(ty, Ty::B16 | Ty::B32 | Ty::B64) {
             return mods.unsupported();
         }
-        if matches!(mods.base, "add" | "sub") && mods.take("cc") {
+        if matches!(mods.base, "add" | "sub" | "mad") && mods.take("cc") {
             return self.carry_of(mods, ty, false, true);
         }
         match mods.base {
@@ -166,10 +172,25 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
+    /// `addc`, `subc` and `madc`.
     pub(crate) fn carry(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
         let writes = mods.take("cc");
         let ty = mods.ty()?;
         self.carry_of(mods, ty, true, writes)
+    }
+
+    /// The product of the first two sources of `mad` or `madc`, read already.
+    fn product(&mut self, mods: &mut Mods<'a>, ty: Ty, a: Row, b: Row) -> Loaded<Row> {
+        let op = match (mods.take_any(&["lo", "hi"]), ty.is_signed()) {
+            (Some("lo"), _) => IntOp::MulLo,
+            (Some(_), true) => IntOp::MulHiS,
+            (Some(_), false) => IntOp::MulHiU,
+            (None, _) => return mods.unsupported(),
+        };
+        let d = self.temp(ty)?;
+        self.writes_row(ty, d);
+        self.emit_int(op, ty, d, a, b);
+        Ok(self.reads_row(ty, d))
     }
 
     pub(super) fn carry_of(
@@ -182,10 +203,17 @@ impl<'a> Decoder<'a, '_> {
         if ty.bytes() < 4 || ty.is_float() {
             return mods.unsupported();
         }
-        let [d, a, b] = self.take(mods)?;
         // The condition code register is a predicate of the function without a name in the text.
         let carry = self.pred_row(CARRY)?;
-        let (a, b) = (self.read(&a, ty)?, self.read(&b, ty)?);
+        let (d, a, b) = if mods.base.starts_with("mad") {
+            let [d, a, b, c] = self.take(mods)?;
+            let (a, b) = (self.read(&a, ty)?, self.read(&b, ty)?);
+            let product = self.product(mods, ty, a, b)?;
+            (d, product, self.read(&c, ty)?)
+        } else {
+            let [d, a, b] = self.take(mods)?;
+            (d, self.read(&a, ty)?, self.read(&b, ty)?)
+        };
         let d = self.write(&d, ty)?;
         self.reads_pred(PredRef { row: carry, negated: false });
         self.writes_pred(carry);

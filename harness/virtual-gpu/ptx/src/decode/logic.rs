@@ -2,11 +2,12 @@
 
 use super::decoder::Decoder;
 use super::dispatch::Mods;
+use super::names::SPECIAL;
 use crate::ast::Operand;
 use crate::counts::Class;
 use crate::error::Loaded;
 use crate::inst::Inst;
-use crate::operands::{NO_ROW, PredRef, SetP};
+use crate::operands::{NO_ROW, PredRef, Row, SetP};
 use crate::ops::{BoolOp, Cmp, CmpKind, IntOp, IntUn, Special, TriOp};
 use crate::types::Ty;
 
@@ -72,6 +73,7 @@ impl<'a> Decoder<'a, '_> {
             return mods.unsupported();
         }
         let kind = match ty {
+            Ty::F16 | Ty::Bf16 => CmpKind::F32,
             Ty::F32 if ftz => CmpKind::F32Ftz,
             Ty::F32 => CmpKind::F32,
             Ty::F64 => CmpKind::F64,
@@ -81,7 +83,10 @@ impl<'a> Decoder<'a, '_> {
             Ty::U16 | Ty::B16 | Ty::U32 | Ty::B32 => CmpKind::U32,
             _ => return mods.unsupported(),
         };
-        let (a, b) = (self.read_extended(a, ty)?, self.read_extended(b, ty)?);
+        let [a, b] = match ty.is_half() {
+            true => [self.widened(a, ty)?, self.widened(b, ty)?],
+            false => [self.read_extended(a, ty)?, self.read_extended(b, ty)?],
+        };
         self.reads_row(ty, a);
         self.reads_row(ty, b);
         let combine = match (combine, c) {
@@ -91,6 +96,12 @@ impl<'a> Decoder<'a, '_> {
             (None, Some(_)) => return self.fail("a predicate operand needs .and, .or or .xor"),
         };
         Ok((d.clone(), SetP { cmp, kind, p: NO_ROW, q: NO_ROW, a, b, combine }))
+    }
+
+    /// A number of half precision in single precision.
+    fn widened(&mut self, a: &Operand<'a>, ty: Ty) -> Loaded<Row> {
+        let a = self.read(a, ty)?;
+        self.convert((ty, a), Ty::F32, false)
     }
 
     pub(crate) fn setp(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
@@ -110,14 +121,18 @@ impl<'a> Decoder<'a, '_> {
     /// `set`: a comparison with the result all ones or 1.0 instead of a predicate.
     pub(crate) fn set(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
         let (to, ty) = (mods.ty()?, mods.ty()?);
-        if !matches!(to, Ty::U32 | Ty::S32 | Ty::F32) {
+        if !matches!(to, Ty::U32 | Ty::S32 | Ty::F32 | Ty::F16) {
             return mods.unsupported();
         }
         let (d, mut setp) = self.compare(mods, ty)?;
         let p = self.new_pred()?;
         setp.p = self.writes_pred(p);
         self.emit(Class::Int, Inst::SetP(setp));
-        let yes = if to == Ty::F32 { 1f32.to_bits() } else { u32::MAX };
+        let yes = match to {
+            Ty::F32 => 1f32.to_bits(),
+            Ty::F16 => 0x3C00,
+            _ => u32::MAX,
+        };
         let (a, b) = (self.const32(yes)?, self.const32(0)?);
         let p = self.reads_pred(PredRef { row: p, negated: false });
         let d = self.write(&d, to)?;
@@ -212,6 +227,20 @@ impl<'a> Decoder<'a, '_> {
             self.emit(Class::Other, Inst::Low { d, a });
         }
         Ok(())
+    }
+
+    /// The operand itself, or the value of the special register that it names. Of those, programs
+    /// of PTX 1 convert 16 bits.
+    pub(super) fn special_or(&mut self, a: Operand<'a>) -> Loaded<Operand<'a>> {
+        let Operand::Name(name, 0) = a else {
+            return Ok(a);
+        };
+        let (None, Some(which)) = (self.register(name)?, special(name)) else {
+            return Ok(a);
+        };
+        let value = Operand::Name(SPECIAL, 0);
+        self.mov_special(&value, which, Ty::U32)?;
+        Ok(value)
     }
 
     fn mov_special(&mut self, d: &Operand<'a>, which: Special, ty: Ty) -> Loaded<()> {

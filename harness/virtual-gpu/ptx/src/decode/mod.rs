@@ -4,10 +4,12 @@ mod control;
 mod decoder;
 mod dispatch;
 mod float;
+mod half;
 mod int;
 mod link;
 mod logic;
 mod memory;
 mod names;
+mod texture;
 
 pub(crate) use link::module;

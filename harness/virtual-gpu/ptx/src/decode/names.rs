@@ -7,6 +7,9 @@ use std::collections::HashMap;
 /// The condition code register: a predicate with a name that no text can contain.
 pub(crate) const CARRY: &str = "carry flag";
 
+/// The value of a special register, under such a name too.
+pub(crate) const SPECIAL: &str = "special register";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reg {
     R32(Row),
@@ -50,6 +53,7 @@ impl<'a> Names<'a> {
     pub(crate) fn new() -> Self {
         let mut outermost = Scope::default();
         outermost.singles.insert(CARRY, Ty::Pred);
+        outermost.singles.insert(SPECIAL, Ty::U32);
         Self { scopes: vec![outermost], parents: vec![None] }
     }
 

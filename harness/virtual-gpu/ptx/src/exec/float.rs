@@ -247,6 +247,22 @@ pub(crate) fn run(frame: &mut Frame, cvt: &Cvt, active: u32) {
 
 pub(crate) fn one(cvt: &Cvt, bits: u64) -> u64 {
     match (cvt.from, cvt.to) {
+        (Ty::F16, _) => one(&Cvt { from: Ty::F32, ..*cvt }, half(bits as u16).to_bits().into()),
+        (Ty::Bf16, _) => one(&Cvt { from: Ty::F32, ..*cvt }, bits << 16 & 0xFFFF_FFFF),
+        (from, Ty::F16 | Ty::Bf16) => {
+            let value = match from {
+                Ty::F32 => f64::from(f32::from_bits(bits as u32)),
+                Ty::F64 => f64::from_bits(bits),
+                _ => exact(bits, from) as f64,
+            };
+            let value = if cvt.integral { integral(value, cvt.round) } else { value };
+            let value = match cvt.sat {
+                true if value > 0.0 => value.min(1.0),
+                true => 0.0,
+                false => value,
+            };
+            u64::from(narrowed(value, cvt.round, cvt.to))
+        }
         (Ty::F32, Ty::F32) => {
             let bits = if cvt.ftz { flush(bits as u32) } else { bits as u32 };
             let value = f32::from_bits(bits);
@@ -281,6 +297,47 @@ pub(crate) fn one(cvt: &Cvt, bits: u64) -> u64 {
             truncate(value, to)
         }
     }
+}
+
+/// The value of a half (IEEE 754 binary16), exact in single precision.
+pub(super) fn half(bits: u16) -> f32 {
+    let sign = u32::from(bits >> 15) << 31;
+    let (exponent, mantissa) = (u32::from(bits >> 10 & 0x1F), u32::from(bits & 0x3FF));
+    match exponent {
+        0 => {
+            // Units of 2^-24, exact in single precision.
+            let magnitude = mantissa as f32 / 16_777_216.0;
+            f32::from_bits(magnitude.to_bits() | sign)
+        }
+        0x1F => f32::from_bits(sign | 0x7F80_0000 | mantissa << 13),
+        _ => f32::from_bits(sign | (exponent + 112) << 23 | mantissa << 13),
+    }
+}
+
+/// A number rounded to a format of 16 bits.
+fn narrowed(value: f64, round: Round, to: Ty) -> u16 {
+    // Bits of the mantissa, and the exponent of the smallest normal number.
+    let (bits, least) = if to == Ty::F16 { (10, -14) } else { (7, -126) };
+    let infinity = (1 << 15) - (1 << bits);
+    let sign = u16::from(value.is_sign_negative()) << 15;
+    if value.is_nan() {
+        return 0x7FFF;
+    }
+    let exponent = (value.to_bits() >> 52 & 0x7FF) as i32 - 1023;
+    let unit = exponent.max(least) - bits;
+    let count = integral(value * 2f64.powi(-unit), round).abs();
+    // A count of twice the first normal one carries into the exponent.
+    let rounded = (f64::from(unit + bits - least) * f64::from(1 << bits) + count) as u32;
+    if rounded < u32::from(infinity) {
+        return sign | rounded as u16;
+    }
+    let stays = match round {
+        Round::Nearest => false,
+        Round::Zero => true,
+        Round::Down => value > 0.0,
+        Round::Up => value < 0.0,
+    };
+    sign | if stays && value.is_finite() { infinity - 1 } else { infinity }
 }
 
 fn finish_f32(cvt: &Cvt, value: f32) -> u64 {

@@ -247,6 +247,11 @@ impl Machine<'_, '_, '_> {
                     let done = memory.atomic(frame, atom, active);
                     done.map_err(|(lane, kind)| raise(kind, lane))?;
                 }
+                Inst::Fetch(fetch) => {
+                    warp_memory!(self, warp, frame_at, memory, frame);
+                    let done = memory.fetch(frame, fetch, active);
+                    done.map_err(|(lane, kind)| raise(kind, lane))?;
+                }
                 Inst::Bar(bar) => {
                     warp.fragments[at].pc = pc;
                     self.barrier(warp, at, bar, active).map_err(|(l, kind)| raise(kind, l))?;

@@ -27,6 +27,7 @@ mod special;
 mod spin;
 mod spin_state;
 mod tensor;
+mod texture;
 mod warp;
 mod watched_loops;
 

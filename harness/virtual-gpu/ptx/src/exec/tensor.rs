@@ -5,6 +5,7 @@
 //! register, and the lower lane counts; register `i` of lane `l` holds the sum of row `l % 16` and
 //! column `8 (l / 16) + i`. Products are exact and added in the order of `k`.
 
+use super::float::half;
 use super::warp::Frame;
 use crate::operands::{Product, Row};
 use crate::program::Row32;
@@ -91,21 +92,6 @@ fn factor(frame: &Frame, fragment: &[Row; 8]) -> Matrix {
         }
     }
     elements
-}
-
-/// The value of a half (IEEE 754 binary16), exact in single precision.
-fn half(bits: u16) -> f32 {
-    let sign = u32::from(bits >> 15) << 31;
-    let (exponent, mantissa) = (u32::from(bits >> 10 & 0x1F), u32::from(bits & 0x3FF));
-    match exponent {
-        0 => {
-            // Units of 2^-24, exact in single precision.
-            let magnitude = mantissa as f32 / 16_777_216.0;
-            f32::from_bits(magnitude.to_bits() | sign)
-        }
-        0x1F => f32::from_bits(sign | 0x7F80_0000 | mantissa << 13),
-        _ => f32::from_bits(sign | (exponent + 112) << 23 | mantissa << 13),
-    }
 }
 
 #[cfg(test)]

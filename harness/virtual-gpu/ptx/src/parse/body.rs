@@ -181,6 +181,14 @@ impl<'a> Parser<'a> {
                 value as i64
             }
             (None, _) => return self.expected("an address"),
+            (Some(object), Kind::Punct(',')) => {
+                self.step();
+                self.need('{')?;
+                let position = self.commas(Self::scalar)?;
+                self.need('}')?;
+                self.need(']')?;
+                return Ok(Operand::Texel(object, position));
+            }
             _ => self.signed_offset()?,
         };
         self.need(']')?;
