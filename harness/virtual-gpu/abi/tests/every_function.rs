@@ -8,6 +8,7 @@
 
 mod fuzz_support;
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 use std::io::Write;
 use std::path::Path;
@@ -110,7 +111,7 @@ fn types(list: &str) -> Vec<String> {
 }
 
 /// Functions for which an address outside device memory is a host address.
-const UNIFIED: [&str; 2] = ["cuMemcpyAsync", "cuMemcpyAsync_ptsz"];
+const UNIFIED: [&str; 4] = ["cuMemcpy", "cuMemcpy_ptds", "cuMemcpyAsync", "cuMemcpyAsync_ptsz"];
 
 struct Draw {
     dice: Dice,
@@ -285,6 +286,41 @@ fn is_named(function: &Signature, code: i32) -> bool {
         return describe(code).is_some();
     }
     (0..=NVML_LAST).contains(&code) || code == NVML_UNKNOWN
+}
+
+/// The calls that clients make, with the code of those that are only refused.
+fn listed() -> BTreeMap<&'static str, Option<i32>> {
+    let (mut calls, mut refused) = (BTreeMap::new(), None);
+    for line in include_str!("../src/calls.txt").lines().filter(|line| !line.starts_with('#')) {
+        if line.starts_with(' ') {
+            calls.extend(line.split_whitespace().map(|name| (name, refused)));
+        } else {
+            refused = line.split(' ').next_back().and_then(|word| word.parse().ok());
+        }
+    }
+    calls
+}
+
+#[test]
+fn the_calls_of_listed_clients_are_answered_and_no_others_are_written() {
+    let (listed, mut functions) = (listed(), Vec::new());
+    signatures(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut functions);
+    let plain = |name: &str| name.trim_end_matches("_ptsz").trim_end_matches("_ptds").to_owned();
+    for function in &functions {
+        let known = listed.contains_key(plain(&function.name).as_str());
+        assert!(known, "no client in src/calls.txt makes the call {}", function.name);
+    }
+    assert!(listed.len() > 200, "only {} calls", listed.len());
+    for (name, refused) in listed {
+        let at = address(name);
+        assert!(!at.is_null(), "{name} is not exported");
+        let is_written = functions.iter().any(|function| function.name == name);
+        assert_eq!(is_written, refused.is_none(), "{name}: is it answered or refused?");
+        if let Some(code) = refused {
+            // SAFETY: a stub reads no argument.
+            assert_eq!(unsafe { call(at, &[0; ARGUMENTS]) }, code, "{name}");
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Attributes of the device by number: `CUdevice_attribute` and the limits of contexts.
 //!
 //! Limits are those of the chip. A capability is reported only where the calls for it
-//! exist: an H100 also reports clusters, tensor maps, compressed and sparse memory, RDMA, handles
-//! of memory for other processes, exportable pools and stream memory operations, which this device
+//! exist: an H100 also reports clusters, tensor maps, compressed and sparse memory, RDMA, fabric
+//! handles, exportable pools and stream memory operations, which this device
 //! would refuse.
 
 use std::ffi::c_int;
@@ -85,9 +85,9 @@ pub fn attribute_of(machine: &Machine, attribute: c_int) -> Option<c_int> {
         15 | 19 | 31 | 41 | 78 | 79 | 80 | 90 | 95 => 1,
         // MANAGED_MEMORY, CONCURRENT_MANAGED_ACCESS, CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM.
         83 | 89 | 91 => 1,
-        // HOST_REGISTER, VIRTUAL_MEMORY_MANAGEMENT, READ_ONLY_HOST_REGISTER,
-        // MEMORY_POOLS, IPC_EVENT, UNIFIED_FUNCTION_POINTERS.
-        99 | 102 | 113 | 115 | 125 | 129 => 1,
+        // HOST_REGISTER, VIRTUAL_MEMORY_MANAGEMENT, POSIX_FILE_DESCRIPTOR,
+        // READ_ONLY_HOST_REGISTER, MEMORY_POOLS, IPC_EVENT, UNIFIED_FUNCTION_POINTERS.
+        99 | 102 | 103 | 113 | 115 | 125 | 129 => 1,
         // KERNEL_EXEC_TIMEOUT.
         17 => u64::from(machine.circumstances.kernel_run_time_limit_ms > 0),
         18 => gpu.integrated.into(),

@@ -55,7 +55,7 @@ pub struct ModuleEntry {
     pub context: u32,
     /// The program, bound to the addresses of its variables.
     pub program: Arc<ptx::Program>,
-    /// Address of each variable.
+    /// Address of each variable, in the order of the text.
     pub symbols: Vec<u64>,
     /// Hash of the text.
     pub hash: u64,
@@ -71,6 +71,16 @@ pub struct FunctionEntry {
     pub name: String,
     /// Hash of the module's text.
     pub hash: u64,
+    pub settings: KernelSettings,
+}
+
+/// What a program set of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KernelSettings {
+    /// Dynamic shared memory that it may have.
+    pub dynamic_shared: u32,
+    /// Percentage of the common store that it wants as shared memory.
+    pub carve_out: Option<u32>,
 }
 
 /// A text that is loaded into each context when a kernel of it is first used there.
@@ -91,6 +101,7 @@ pub struct KernelEntry {
     pub name: String,
     /// Handles of its functions by the handle of the context.
     pub functions: BTreeMap<usize, usize>,
+    pub settings: KernelSettings,
 }
 
 /// A stream.
@@ -196,6 +207,10 @@ pub struct PhysicalEntry {
     pub holders: u32,
     /// How many of those are handles.
     pub handles: u32,
+    /// It may be passed on as a file descriptor.
+    pub exportable: bool,
+    /// The process that it came from, with whose memory it ends.
+    pub owner: Option<Owner>,
 }
 
 /// Free memory that a pool holds.
@@ -234,4 +249,16 @@ pub struct ArrayEntry {
     /// Hidden address of its memory.
     pub address: u64,
     pub context: u32,
+    /// Width, height and depth in elements; 0 for a side that it does not have.
+    pub sides: [usize; 3],
+    /// Format of a channel (`CUarray_format`, cuda.h).
+    pub format: i32,
+    pub channels: u32,
+}
+
+/// What a program links: the PTX that it added, and the image that came of it.
+#[derive(Debug, Default)]
+pub struct LinkEntry {
+    pub texts: Vec<String>,
+    pub image: Vec<u8>,
 }

@@ -1,6 +1,10 @@
 //! The calling process and thread as the host knows them: names, ids, its core, its clock.
 #![expect(unsafe_code, reason = "thread ids and processor affinity have no safe form in std")]
 
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::FromRawFd;
+
 /// The name of the calling process, cut to fit.
 pub fn own_name() -> [u8; 32] {
     let mut out = [0; 32];
@@ -22,6 +26,19 @@ pub fn own_tid() -> u32 {
 pub fn own_uid() -> u32 {
     // SAFETY: plain call without arguments that cannot fail.
     unsafe { libc::getuid() }
+}
+
+/// A file in memory with these contents, which a process that gets its descriptor can read.
+pub fn memfd(contents: &[u8]) -> std::io::Result<File> {
+    // SAFETY: a C string, and flags; the result is a new descriptor or -1.
+    let made = unsafe { libc::memfd_create(c"device memory".as_ptr(), 0) };
+    if made < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    let mut file = unsafe { File::from_raw_fd(made) };
+    file.write_all(contents)?;
+    Ok(file)
 }
 
 /// Keeps the calling thread on one core. In virtual time one participant runs at a time, and a

@@ -19,6 +19,8 @@ use gpubench_virtual_gpu_model::memory;
 pub enum Kind {
     Memory = 1,
     Event = 2,
+    /// Physical memory without an address.
+    Physical = 3,
 }
 
 const MAGIC: u64 = 0x4750_4256_4950_4331;
@@ -41,7 +43,7 @@ impl Ticket {
         let slot = process.device.process()?;
         let number = match kind {
             Kind::Event => Some(0),
-            Kind::Memory => number_of(process, slot, place)?,
+            Kind::Memory | Kind::Physical => number_of(process, slot, place)?,
         };
         let owner = Owner {
             process: slot,

@@ -6,7 +6,8 @@ use std::thread::ThreadId;
 use crate::addresses::Addresses;
 use crate::entries::{
     AllocationEntry, ArrayEntry, ContextEntry, EventEntry, FunctionEntry, GreenEntry, KernelEntry,
-    LibraryEntry, ModuleEntry, Origin, PhysicalEntry, PinnedEntry, PoolEntry, SmRange, StreamEntry,
+    LibraryEntry, LinkEntry, ModuleEntry, Origin, PhysicalEntry, PinnedEntry, PoolEntry, SmRange,
+    StreamEntry,
 };
 use crate::fill_shape::Fill;
 use crate::graph::entries::{Capture, ExecEntry, GraphEntry, NodeEntry};
@@ -58,6 +59,7 @@ pub struct Tables {
     /// What is kept for graphs.
     pub graph_pool: Option<usize>,
     pub arrays: Slab<ArrayEntry, 10>,
+    pub links: Slab<LinkEntry, 16>,
     pub graphs: Slab<GraphEntry, 11>,
     /// Nodes of graphs.
     pub nodes: Slab<NodeEntry, 12>,

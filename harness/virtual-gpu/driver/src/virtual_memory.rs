@@ -31,6 +31,9 @@ pub fn let_go(process: &Process, physical: usize) -> Result<(), Code> {
         }
         tables.physical.remove(physical as Handle)?
     };
+    if gone.owner.is_some() {
+        return Ok(());
+    }
     give_back(process, gone.offset)
 }
 

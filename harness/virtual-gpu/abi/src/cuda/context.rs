@@ -1,14 +1,14 @@
 //! Contexts: creation, the thread's stack of them, limits, waiting for all work; green contexts.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::arguments::{put, put_new, put_optional};
+use crate::arguments::{put, put_new, put_optional, read};
 use gpubench_virtual_gpu_driver::calls::context::{
     self, ALL_FLAGS, check_flags, create, destroy, invalid_context, release, retain,
 };
 use gpubench_virtual_gpu_driver::calls::green::{self, Steps, all_sms, granularity, split};
-use gpubench_virtual_gpu_driver::code;
+use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::SmRange;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{
@@ -28,6 +28,26 @@ entries! {
         put(context, handle)
     }
 
+    fn cuCtxCreate_v3(
+        context: *mut Handle, affinities: *const c_void, count: c_int, flags: c_uint, device: c_int,
+    ) {
+        check_affinities(affinities, count)?;
+        succeed(cuCtxCreate_v2(context, flags, device))
+    }
+
+    fn cuCtxCreate_v4(
+        context: *mut Handle, params: *const CreateParams, flags: c_uint, device: c_int,
+    ) {
+        if !params.is_null() {
+            let params = read(params)?;
+            check_affinities(params.affinities, params.affinity_count)?;
+            if !params.graphics.is_null() {
+                return Err(code::NOT_SUPPORTED);
+            }
+        }
+        succeed(cuCtxCreate_v2(context, flags, device))
+    }
+
     fn cuCtxDestroy_v2(context: Handle) {
         let process = process()?;
         destroy(process, context).map_err(invalid_context)?;
@@ -37,15 +57,15 @@ entries! {
         Ok(())
     }
 
+    // Its only use: there is no call that attaches a context once more.
+    fn cuCtxDetach(context: Handle) { succeed(cuCtxDestroy_v2(context)) }
+
     fn cuDevicePrimaryCtxRetain(context: *mut Handle, device: c_int) {
         let handle = retain(process()?, device)?;
         put(context, handle)
     }
 
-    fn cuDevicePrimaryCtxRelease_v2(device: c_int) {
-        release(device)
-    }
-
+    fn cuDevicePrimaryCtxRelease_v2(device: c_int) { release(device) }
     fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, flags: c_uint) {
         if device != 0 {
             return Err(code::INVALID_DEVICE);
@@ -101,16 +121,22 @@ entries! {
         Ok(())
     }
 
-    fn cuCtxGetLimit(value: *mut usize, limit: c_int) {
-        put(value, context::limit(limit)?)
+    fn cuCtxGetLimit(value: *mut usize, limit: c_int) { put(value, context::limit(limit)?) }
+    fn cuCtxSetLimit(limit: c_int, value: usize) { context::set_limit(limit, value) }
+    fn cuCtxSynchronize() { context::synchronize() }
+
+    // Forms of CUDA 13 for a context that need not be current.
+    fn cuCtxSynchronize_v2(context: Handle) { within(context, || cuCtxSynchronize()) }
+    fn cuCtxGetDevice_v2(device: *mut c_int, context: Handle) {
+        within(context, || cuCtxGetDevice(device))
     }
 
-    fn cuCtxSetLimit(limit: c_int, value: usize) {
-        context::set_limit(limit, value)
-    }
-
-    fn cuCtxSynchronize() {
-        context::synchronize()
+    // The interface of contexts has been the second, of CUDA 3.2, since then.
+    fn cuCtxGetApiVersion(context: Handle, version: *mut c_uint) {
+        if !context.is_null() {
+            context::for_one_thread(context)?;
+        }
+        put(version, 3020)
     }
 
     fn cuDeviceGetDevResource(device: c_int, resource: *mut Resource, kind: c_uint) {
@@ -206,14 +232,44 @@ entries! {
         })
     }
 
-    fn cuGreenCtxDestroy(green: Handle) {
-        green::destroy(green)
-    }
-
+    fn cuGreenCtxDestroy(green: Handle) { green::destroy(green) }
     fn cuCtxFromGreenCtx(context: *mut Handle, green: Handle) {
         let entry = *process()?.ready()?.greens.get(green)?;
         put(context, entry.context as Handle)
     }
+}
+
+/// `CUctxCreateParams` (cuda.h).
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct CreateParams {
+    affinities: *const c_void,
+    affinity_count: c_int,
+    graphics: *const c_void,
+}
+
+fn succeed(number: i32) -> Result<(), Code> {
+    if number == 0 { Ok(()) } else { Err(Code(number)) }
+}
+
+/// Shares of the SMs for a context are for MPS clients (cuCtxCreate_v3), by percentage here.
+fn check_affinities(affinities: *const c_void, count: c_int) -> Result<(), Code> {
+    match count {
+        0 => Ok(()),
+        1.. if !affinities.is_null() => Err(code::UNSUPPORTED_EXEC_AFFINITY),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+/// Runs a call with a context current, for its duration; the null handle means the current one.
+fn within(context: Handle, call: impl FnOnce() -> i32) -> Result<(), Code> {
+    if context.is_null() {
+        return succeed(call());
+    }
+    push_current(context, context::for_one_thread(context)?)?;
+    let number = call();
+    let _ = pop_current();
+    succeed(number)
 }
 
 // Green contexts: SMs set aside for some streams of one process.

@@ -55,6 +55,18 @@ entries! {
         put(value, found)
     }
 
+    fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: c_int) {
+        let (x, y) = known(device)?.device.machine().compute_capability();
+        put(major, x as c_int)?;
+        put(minor, y as c_int)
+    }
+
+    fn cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) {
+        known(device)?;
+        known(peer)?;
+        put(can, 0)
+    }
+
     fn cuDeviceGetPCIBusId(id: *mut c_char, length: c_int, device: c_int) {
         known(device)?;
         let length = usize::try_from(length).map_err(|_| code::INVALID_VALUE)?;

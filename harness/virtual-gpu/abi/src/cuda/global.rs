@@ -59,9 +59,7 @@ entries! {
 
     fn cuGetProcAddress, cuGetProcAddress_ptsz(
         symbol: *const c_char, pointer: *mut *mut c_void, version: c_int, flags: u64,
-    ) {
-        find(symbol, version, flags)?.hand_out(pointer)
-    }
+    ) { find(symbol, version, flags)?.hand_out(pointer) }
 }
 
 /// What a look-up came to.

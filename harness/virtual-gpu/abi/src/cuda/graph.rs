@@ -26,10 +26,7 @@ entries! {
         put_new(graph, graph::create)
     }
 
-    fn cuGraphDestroy(graph: Handle) {
-        graph::destroy(graph)
-    }
-
+    fn cuGraphDestroy(graph: Handle) { graph::destroy(graph) }
     fn cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz(stream: Handle, mode: c_int) {
         begin(stream, mode)
     }
@@ -54,14 +51,8 @@ entries! {
         put_new(exec, || instantiate(graph, flags))
     }
 
-    fn cuGraphExecDestroy(exec: Handle) {
-        destroy_exec(exec)
-    }
-
-    fn cuGraphLaunch, cuGraphLaunch_ptsz(exec: Handle, stream: Handle) {
-        launch(exec, stream)
-    }
-
+    fn cuGraphExecDestroy(exec: Handle) { destroy_exec(exec) }
+    fn cuGraphLaunch, cuGraphLaunch_ptsz(exec: Handle, stream: Handle) { launch(exec, stream) }
     fn cuGraphAddMemAllocNode(
         node: *mut Handle, graph: Handle, after: *const Handle, count: usize,
         params: *mut AllocNode,

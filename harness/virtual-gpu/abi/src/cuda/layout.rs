@@ -13,6 +13,56 @@ c_structs! {
         pub channels: c_uint,
     }
 
+    /// `CUDA_ARRAY3D_DESCRIPTOR_v2`.
+    pub struct Array3dDescriptor {
+        pub width: usize,
+        pub height: usize,
+        pub depth: usize,
+        pub format: c_int,
+        pub channels: c_uint,
+        pub flags: c_uint,
+    }
+
+    /// One side of `CUDA_MEMCPY2D_v2`.
+    pub struct Side2d {
+        pub x_bytes: usize,
+        pub y: usize,
+        pub kind: c_int,
+        pub host: *mut c_void,
+        pub device: u64,
+        pub array: Handle,
+        pub pitch: usize,
+    }
+
+    /// `CUDA_MEMCPY2D_v2`.
+    pub struct Copy2d {
+        pub from: Side2d,
+        pub to: Side2d,
+        pub width_bytes: usize,
+        pub height: usize,
+    }
+
+    /// `CUDA_RESOURCE_DESC_v1`; the union by the words that it has for an array and for memory.
+    pub struct ResourceDescriptor {
+        pub kind: c_int,
+        pub handle: u64,
+        pub format: c_int,
+        pub channels: c_uint,
+        pub sizes: [usize; 3],
+        pub rest: [u64; 11],
+        pub flags: c_uint,
+    }
+
+    /// `CUDA_TEXTURE_DESC_v1`.
+    pub struct TextureDescriptor {
+        pub modes: [c_uint; 3],
+        pub filter: c_uint,
+        pub flags: c_uint,
+        pub rest: [c_uint; 5],
+        pub border: [f32; 4],
+        pub reserved: [c_int; 12],
+    }
+
     /// `CUmemLocation_v1`.
     #[derive(PartialEq, Eq)]
     pub struct Location {
@@ -95,6 +145,10 @@ mod tests {
     fn sizes_are_those_of_the_header() {
         let sizes = [
             ("CUDA_ARRAY_DESCRIPTOR_v2", size_of::<ArrayDescriptor>(), 24),
+            ("CUDA_ARRAY3D_DESCRIPTOR_v2", size_of::<Array3dDescriptor>(), 40),
+            ("CUDA_MEMCPY2D_v2", size_of::<Copy2d>(), 128),
+            ("CUDA_RESOURCE_DESC_v1", size_of::<ResourceDescriptor>(), 144),
+            ("CUDA_TEXTURE_DESC_v1", size_of::<TextureDescriptor>(), 104),
             ("CUmemAllocationProp_v1", size_of::<AllocationProperties>(), 32),
             ("CUmemAccessDesc_v1", size_of::<AccessDescriptor>(), 12),
             ("CUmemPoolProps_v1", size_of::<PoolProperties>(), 88),

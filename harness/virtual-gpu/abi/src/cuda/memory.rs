@@ -5,11 +5,11 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use crate::arguments::{put, put_new, put_optional, read};
 use crate::cuda::layout::{
-    AccessDescriptor, AllocationProperties, ArrayDescriptor, IpcHandle, Location, PoolProperties,
+    AccessDescriptor, AllocationProperties, IpcHandle, Location, PoolProperties,
 };
 use gpubench_virtual_gpu_driver::calls::copies::{anywhere, device, host, queue};
 use gpubench_virtual_gpu_driver::calls::{
-    array, fills, ipc, managed, memory, pinned, pool, virtual_memory,
+    fills, ipc, managed, memory, pinned, pool, virtual_memory,
 };
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::fill_shape::Fill;
@@ -41,24 +41,12 @@ entries! {
         })
     }
 
-    fn cuMemFree_v2(pointer: u64) {
-        memory::free(pointer)
-    }
-
+    fn cuMemFree_v2(pointer: u64) { memory::free(pointer) }
     fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, pointer: u64) {
         let (start, bytes) = memory::range_of(pointer)?;
         put_optional(base, start);
         put_optional(size, bytes);
         Ok(())
-    }
-
-    fn cuArrayCreate_v2(array: *mut Handle, descriptor: *const ArrayDescriptor) {
-        let ArrayDescriptor { width, height, format, channels } = read(descriptor)?;
-        put_new(array, || array::create([width, height], format, channels))
-    }
-
-    fn cuArrayDestroy(array: Handle) {
-        array::destroy(array)
     }
 
     fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, flags: c_uint) {
@@ -77,34 +65,22 @@ entries! {
         put_new(pointer, || pinned::allocate(bytes, 0))
     }
 
-    fn cuMemFreeHost(pointer: *mut c_void) {
-        pinned::free(pointer as usize)
-    }
-
+    fn cuMemFreeHost(pointer: *mut c_void) { pinned::free(pointer as usize) }
     fn cuMemHostRegister_v2(pointer: *mut c_void, bytes: usize, flags: c_uint) {
         pinned::register(pointer, bytes, flags)
     }
 
-    fn cuMemHostUnregister(pointer: *mut c_void) {
-        pinned::unregister(pointer)
-    }
-
+    fn cuMemHostUnregister(pointer: *mut c_void) { pinned::unregister(pointer) }
     fn cuMemHostGetDevicePointer_v2(
         device_pointer: *mut u64, pointer: *mut c_void, flags: c_uint,
-    ) {
-        put(device_pointer, pinned::device_pointer(pointer, flags)?)
-    }
-
+    ) { put(device_pointer, pinned::device_pointer(pointer, flags)?) }
     fn cuMemAllocAsync, cuMemAllocAsync_ptsz(pointer: *mut u64, bytes: usize, stream: Handle) {
         put_new(pointer, || pool::allocate(None, bytes, stream))
     }
 
     fn cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz(
         pointer: *mut u64, bytes: usize, pool: Handle, stream: Handle,
-    ) {
-        put_new(pointer, || pool::allocate(Some(pool), bytes, stream))
-    }
-
+    ) { put_new(pointer, || pool::allocate(Some(pool), bytes, stream)) }
     fn cuMemFreeAsync, cuMemFreeAsync_ptsz(pointer: u64, stream: Handle) {
         pool::free(pointer, stream)
     }
@@ -121,10 +97,7 @@ entries! {
         put_new(pool, || pool::create(properties.max_bytes as u64))
     }
 
-    fn cuMemPoolDestroy(pool: Handle) {
-        pool::destroy(pool)
-    }
-
+    fn cuMemPoolDestroy(pool: Handle) { pool::destroy(pool) }
     fn cuMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) {
         // The first three attributes are of type int, the others are 64-bit numbers (cuda.h).
         let value = match attribute {
@@ -181,17 +154,30 @@ entries! {
     fn cuMemCreate(
         handle: *mut u64, bytes: usize, properties: *const AllocationProperties, flags: c_ulonglong,
     ) {
-        check_properties(&read(properties)?)?;
+        let properties = read(properties)?;
+        check_properties(&properties)?;
         if flags != 0 {
             return Err(code::INVALID_VALUE);
         }
-        put_new(handle, || virtual_memory::create(bytes as u64))
+        put_new(handle, || virtual_memory::create(bytes as u64, properties.handle_types == FILE))
     }
 
-    fn cuMemRelease(handle: u64) {
-        virtual_memory::release(handle)
+    fn cuMemExportToShareableHandle(
+        shareable: *mut c_void, handle: u64, kind: c_int, flags: c_ulonglong,
+    ) {
+        if kind != FILE || flags != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        put_new(shareable.cast::<c_int>(), || virtual_memory::export(handle))
     }
 
+    // The descriptor itself is passed as if it were a pointer (cuda.h).
+    fn cuMemImportFromShareableHandle(handle: *mut u64, shareable: *mut c_void, kind: c_int) {
+        let descriptor = c_int::try_from(shareable as usize).ok().filter(|_| kind == FILE);
+        put_new(handle, || virtual_memory::import(descriptor.ok_or(code::INVALID_VALUE)?))
+    }
+
+    fn cuMemRelease(handle: u64) { virtual_memory::release(handle) }
     fn cuMemRetainAllocationHandle(handle: *mut u64, pointer: *mut c_void) {
         put_new(handle, || virtual_memory::retain(pointer as u64))
     }
@@ -205,10 +191,7 @@ entries! {
         put_new(pointer, || virtual_memory::reserve(bytes as u64, alignment, wish))
     }
 
-    fn cuMemAddressFree(pointer: u64, bytes: usize) {
-        virtual_memory::free(pointer, bytes as u64)
-    }
-
+    fn cuMemAddressFree(pointer: u64, bytes: usize) { virtual_memory::free(pointer, bytes as u64) }
     fn cuMemMap(pointer: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong) {
         // The header allows no offset yet (cuMemMap).
         if offset != 0 || flags != 0 {
@@ -217,10 +200,7 @@ entries! {
         virtual_memory::map(pointer, bytes as u64, handle)
     }
 
-    fn cuMemUnmap(pointer: u64, bytes: usize) {
-        virtual_memory::unmap(pointer, bytes as u64)
-    }
-
+    fn cuMemUnmap(pointer: u64, bytes: usize) { virtual_memory::unmap(pointer, bytes as u64) }
     fn cuMemSetAccess(pointer: u64, bytes: usize, access: *const AccessDescriptor, count: usize) {
         let process = process()?;
         let mut tables = process.ready()?;
@@ -256,10 +236,7 @@ entries! {
         put_new(pointer, || ipc::open_memory(&handle.0))
     }
 
-    fn cuIpcCloseMemHandle(pointer: u64) {
-        ipc::close_memory(pointer)
-    }
-
+    fn cuIpcCloseMemHandle(pointer: u64) { ipc::close_memory(pointer) }
     fn cuIpcGetEventHandle(handle: *mut IpcHandle, event: Handle) {
         put(handle, IpcHandle(ipc::event_handle(event)?))
     }
@@ -274,26 +251,25 @@ entries! {
 
     fn cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz(
         to: u64, from: *const c_void, bytes: usize, stream: Handle,
-    ) {
-        queue(device(to), host(from), bytes, Some(stream))
-    }
-
+    ) { queue(device(to), host(from), bytes, Some(stream)) }
     fn cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds(to: *mut c_void, from: u64, bytes: usize) {
         queue(host(to), device(from), bytes, None)
     }
 
     fn cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz(
         to: *mut c_void, from: u64, bytes: usize, stream: Handle,
-    ) {
-        queue(host(to), device(from), bytes, Some(stream))
+    ) { queue(host(to), device(from), bytes, Some(stream)) }
+    fn cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds(to: u64, from: u64, bytes: usize) {
+        queue(device(to), device(from), bytes, None)
+    }
+
+    fn cuMemcpy, cuMemcpy_ptds(to: u64, from: u64, bytes: usize) {
+        queue(anywhere(to), anywhere(from), bytes, None)
     }
 
     fn cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz(
         to: u64, from: u64, bytes: usize, stream: Handle,
-    ) {
-        queue(device(to), device(from), bytes, Some(stream))
-    }
-
+    ) { queue(device(to), device(from), bytes, Some(stream)) }
     fn cuMemcpyAsync, cuMemcpyAsync_ptsz(to: u64, from: u64, bytes: usize, stream: Handle) {
         queue(anywhere(to), anywhere(from), bytes, Some(stream))
     }
@@ -304,35 +280,33 @@ entries! {
 
     fn cuMemsetD8Async, cuMemsetD8Async_ptsz(
         pointer: u64, value: u8, count: usize, stream: Handle,
-    ) {
-        fills::queue(Fill::of(pointer, value.into(), 1, count), Some(stream))
+    ) { fills::queue(Fill::of(pointer, value.into(), 1, count), Some(stream)) }
+    fn cuMemsetD16_v2, cuMemsetD16_v2_ptds(pointer: u64, value: u16, count: usize) {
+        fills::queue(Fill::of(pointer, value.into(), 2, count), None)
     }
 
     fn cuMemsetD16Async, cuMemsetD16Async_ptsz(
         pointer: u64, value: u16, count: usize, stream: Handle,
-    ) {
-        fills::queue(Fill::of(pointer, value.into(), 2, count), Some(stream))
-    }
-
+    ) { fills::queue(Fill::of(pointer, value.into(), 2, count), Some(stream)) }
     fn cuMemsetD32_v2, cuMemsetD32_v2_ptds(pointer: u64, value: c_uint, count: usize) {
         fills::queue(Fill::of(pointer, value, 4, count), None)
     }
 
     fn cuMemsetD32Async, cuMemsetD32Async_ptsz(
         pointer: u64, value: c_uint, count: usize, stream: Handle,
-    ) {
-        fills::queue(Fill::of(pointer, value, 4, count), Some(stream))
-    }
+    ) { fills::queue(Fill::of(pointer, value, 4, count), Some(stream)) }
 }
 
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR` (cuda.h).
+const FILE: c_int = 1;
+
 fn check_properties(properties: &AllocationProperties) -> Result<(), Code> {
-    // CU_MEM_ALLOCATION_TYPE_PINNED is 1; of the handle types, the file descriptor is 1 (cuda.h).
-    // A program may ask for one, though no call makes it.
+    // CU_MEM_ALLOCATION_TYPE_PINNED is 1 (cuda.h).
     if properties.kind != 1 || properties.location != Location::DEVICE {
         return Err(code::INVALID_VALUE);
     }
     match properties.handle_types {
-        0 | 1 => Ok(()),
+        0 | FILE => Ok(()),
         2 | 4 | 8 => Err(code::NOT_SUPPORTED),
         _ => Err(code::INVALID_VALUE),
     }

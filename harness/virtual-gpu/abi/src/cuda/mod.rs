@@ -10,6 +10,7 @@ macro_rules! entries {
     };
 }
 
+mod arrays;
 mod context;
 mod device;
 mod global;
@@ -23,6 +24,7 @@ mod versions;
 
 /// Every entry point by its exported name, for programs in Rust.
 pub mod calls {
+    pub use super::arrays::*;
     pub use super::context::*;
     pub use super::device::*;
     pub use super::global::*;

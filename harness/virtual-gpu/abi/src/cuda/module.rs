@@ -2,14 +2,18 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::arguments::{put, put_optional, put_text, text_of};
+use crate::arguments::{put, put_new, put_optional, put_text, text_of};
+use gpubench_virtual_gpu_driver::calls::device::known;
 use gpubench_virtual_gpu_driver::calls::image::{
     HEADER_BYTES, Refusal, cubin, fatbin_bytes, is_cubin, is_fatbin, plain, ptx_in,
 };
-use gpubench_virtual_gpu_driver::calls::launches::{attribute_of, fitting, kernel_of};
+use gpubench_virtual_gpu_driver::calls::launches::{attribute_of, fitting, kernel_of, set};
 use gpubench_virtual_gpu_driver::calls::library::{self, kernel_in};
-use gpubench_virtual_gpu_driver::calls::module::{function_of, load_text, unload};
+use gpubench_virtual_gpu_driver::calls::module::{
+    function_of, joined, load_text, parse, unload, variable,
+};
 use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::entries::LinkEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;
 
@@ -37,14 +41,58 @@ entries! {
     fn cuModuleLoadDataEx(
         module: *mut Handle, image: *const c_void, count: c_uint, options: *mut c_int,
         values: *mut *mut c_void,
+    ) { Options { count, options, values }.report(load(module, image, load_module)) }
+    fn cuModuleLoad(module: *mut Handle, path: *const c_char) {
+        let text = file(path);
+        let made = text.and_then(|text| put(module, load_module(text)?).map_err(plain));
+        Options::NONE.report(if module.is_null() { Err(plain(code::INVALID_VALUE)) } else { made })
+    }
+
+    fn cuModuleGetGlobal_v2(
+        pointer: *mut u64, bytes: *mut usize, module: Handle, name: *const c_char,
+    ) { put_variable(pointer, bytes, module, &text_of(name)?) }
+
+    fn cuLinkCreate_v2(
+        count: c_uint, options: *mut c_int, values: *mut *mut c_void, link: *mut Handle,
     ) {
-        Options { count, options, values }.report(load(module, image, load_module))
+        Options { count, options, values }.report(Ok(()))?;
+        put_new(link, || process()?.ready()?.links.insert(LinkEntry::default()))
     }
 
-    fn cuModuleUnload(module: Handle) {
-        unload(process()?, module)
+    // CU_JIT_INPUT_PTX is 1, CU_JIT_INPUT_FATBINARY 2 (cuda.h).
+    fn cuLinkAddData_v2(
+        link: Handle, kind: c_int, data: *const c_void, bytes: usize, name: *const c_char,
+        count: c_uint, options: *mut c_int, values: *mut *mut c_void,
+    ) {
+        let _ = name;
+        let added = match kind {
+            1 if bytes > 0 && !data.is_null() => {
+                let text = std::slice::from_raw_parts(data.cast::<u8>(), bytes);
+                // A null byte ends it.
+                let text = text.split(|byte| *byte == 0).next().unwrap_or(text);
+                add_to_link(link, String::from_utf8_lossy(text).into_owned())
+            }
+            2 => ptx_of(data).and_then(|text| add_to_link(link, text)),
+            0 | 3 | 4 => Err(cubin()),
+            _ => Err(plain(code::INVALID_VALUE)),
+        };
+        Options { count, options, values }.report(added)
     }
 
+    fn cuLinkComplete(link: Handle, image: *mut *mut c_void, bytes: *mut usize) {
+        let process = process()?;
+        let mut tables = process.ready()?;
+        let entry = tables.links.get_mut(link)?;
+        let text = joined(&entry.texts);
+        Options::NONE.report(parse(process.device.machine(), &text).map(|_| ()))?;
+        entry.image = text.into_bytes().into_iter().chain([0]).collect();
+        put(image, entry.image.as_mut_ptr().cast())?;
+        put_optional(bytes, entry.image.len());
+        Ok(())
+    }
+
+    fn cuLinkDestroy(link: Handle) { process()?.ready()?.links.remove(link).map(|_| ()) }
+    fn cuModuleUnload(module: Handle) { unload(process()?, module) }
     fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) {
         let process = process()?;
         let name = text_of(name)?;
@@ -63,10 +111,7 @@ entries! {
         Options { count, options, values }.report(load(library, image, library::create))
     }
 
-    fn cuLibraryUnload(library: Handle) {
-        library::unload(library)
-    }
-
+    fn cuLibraryUnload(library: Handle) { library::unload(library) }
     fn cuLibraryGetKernel(kernel: *mut Handle, library: Handle, name: *const c_char) {
         let name = text_of(name)?;
         let mut tables = process()?.ready()?;
@@ -81,6 +126,38 @@ entries! {
         put(offset, param.offset as usize)?;
         put_optional(size, param.bytes as usize);
         Ok(())
+    }
+
+    fn cuLibraryGetGlobal(
+        pointer: *mut u64, bytes: *mut usize, library: Handle, name: *const c_char,
+    ) { put_variable(pointer, bytes, library::module_in(process()?, library)?, &text_of(name)?) }
+
+    fn cuKernelGetAttribute(value: *mut c_int, attribute: c_int, kernel: Handle, device: c_int) {
+        let process = known(device)?;
+        process.ready()?.kernels.get(kernel)?;
+        put(value, attribute_of(process, &library::function(process, kernel)?, attribute)?)
+    }
+
+    fn cuKernelSetAttribute(attribute: c_int, value: c_int, kernel: Handle, device: c_int) {
+        known(device)?;
+        library::set_attribute(kernel, attribute, value)
+    }
+
+    fn cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) {
+        let process = process()?;
+        set(process, &mut process.ready()?.functions.get_mut(function)?.settings, attribute, value)
+    }
+
+    // How a multiprocessor divides its store between cache and shared memory is a hint.
+    fn cuFuncSetCacheConfig, cuFuncSetSharedMemConfig(function: Handle, config: c_int) {
+        process()?.ready()?.functions.get(function)?;
+        if (0..=3).contains(&config) { Ok(()) } else { Err(code::INVALID_VALUE) }
+    }
+
+    // The shape for launches of CUDA 3, which are not there. PyCUDA sets it before each of today's.
+    fn cuFuncSetBlockShape(function: Handle, x: c_int, y: c_int, z: c_int) {
+        process()?.ready()?.functions.get(function)?;
+        if x.min(y).min(z) > 0 { Ok(()) } else { Err(code::INVALID_VALUE) }
     }
 
     fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: Handle) {
@@ -186,6 +263,39 @@ impl Options {
         size.write((text.len() + 1).min(room) as *mut c_void);
         true
     }
+}
+
+/// Adds a text to what a program links. Whether it loads is seen when all are there.
+fn add_to_link(link: Handle, text: String) -> Result<(), Refusal> {
+    let mut tables = process().and_then(|process| process.ready()).map_err(plain)?;
+    tables.links.get_mut(link).map_err(plain)?.texts.push(text);
+    Ok(())
+}
+
+/// The PTX in a file.
+unsafe fn file(path: *const c_char) -> Result<String, Refusal> {
+    let path = text_of(path).map_err(plain)?;
+    let bytes = std::fs::read(&path);
+    let mut bytes = bytes.map_err(|error| (code::FILE_NOT_FOUND, format!("{path}: {error}")))?;
+    if is_fatbin(&bytes) {
+        let machine = process().map_err(plain)?.device.machine();
+        return ptx_in(&bytes, machine);
+    }
+    bytes.push(0);
+    ptx_of(bytes.as_ptr().cast())
+}
+
+/// Stores where a variable of a module lies, and its size.
+unsafe fn put_variable(
+    pointer: *mut u64,
+    bytes: *mut usize,
+    module: Handle,
+    name: &str,
+) -> Result<(), Code> {
+    let (address, size) = variable(&*process()?.ready()?, module, name)?;
+    put_optional(pointer, address);
+    put_optional(bytes, size as usize);
+    Ok(())
 }
 
 /// The PTX of an image in memory.

@@ -16,18 +16,9 @@ entries! {
         put_new(stream, || stream::create(flags, priority))
     }
 
-    fn cuStreamDestroy_v2(stream: Handle) {
-        stream::destroy(stream)
-    }
-
-    fn cuStreamSynchronize, cuStreamSynchronize_ptsz(stream: Handle) {
-        stream::synchronize(stream)
-    }
-
-    fn cuStreamQuery, cuStreamQuery_ptsz(stream: Handle) {
-        stream::query(stream)
-    }
-
+    fn cuStreamDestroy_v2(stream: Handle) { stream::destroy(stream) }
+    fn cuStreamSynchronize, cuStreamSynchronize_ptsz(stream: Handle) { stream::synchronize(stream) }
+    fn cuStreamQuery, cuStreamQuery_ptsz(stream: Handle) { stream::query(stream) }
     fn cuStreamWaitEvent, cuStreamWaitEvent_ptsz(stream: Handle, event: Handle, flags: c_uint) {
         stream::wait_event(stream, event, flags)
     }
@@ -36,29 +27,15 @@ entries! {
         put(priority, process()?.stream(stream)?.priority)
     }
 
-    fn cuEventCreate(event: *mut Handle, flags: c_uint) {
-        put_new(event, || event::create(flags))
-    }
-
-    fn cuEventDestroy_v2(event: Handle) {
-        event::destroy(event)
-    }
-
+    fn cuEventCreate(event: *mut Handle, flags: c_uint) { put_new(event, || event::create(flags)) }
+    fn cuEventDestroy_v2(event: Handle) { event::destroy(event) }
     fn cuEventRecord, cuEventRecord_ptsz(event: Handle, stream: Handle) {
         event::record(event, stream)
     }
 
-    fn cuEventQuery(event: Handle) {
-        event::query(event)
-    }
-
-    fn cuEventSynchronize(event: Handle) {
-        event::synchronize(event)
-    }
-
+    fn cuEventQuery(event: Handle) { event::query(event) }
+    fn cuEventSynchronize(event: Handle) { event::synchronize(event) }
     fn cuEventElapsedTime, cuEventElapsedTime_v2(
         milliseconds: *mut f32, start: Handle, end: Handle,
-    ) {
-        put(milliseconds, event::elapsed_ms(start, end)?)
-    }
+    ) { put(milliseconds, event::elapsed_ms(start, end)?) }
 }

@@ -114,12 +114,8 @@ figures! {
         Ok(gpu.sm_count * gpu.fp32_lanes_per_clock)
     }
 
-    fn nvmlDeviceGetMemoryBusWidth(device) -> u32 {
-        Ok(device.machine().gpu.memory_bus_bits)
-    }
-
-    fn nvmlDeviceGetMaxPcieLinkGeneration, nvmlDeviceGetGpuMaxPcieLinkGeneration,
-        nvmlDeviceGetCurrPcieLinkGeneration(device) -> u32 {
+    fn nvmlDeviceGetMemoryBusWidth(device) -> u32 { Ok(device.machine().gpu.memory_bus_bits) }
+    fn nvmlDeviceGetMaxPcieLinkGeneration, nvmlDeviceGetCurrPcieLinkGeneration(device) -> u32 {
         Ok(device.machine().pcie.generation)
     }
 
@@ -132,10 +128,7 @@ figures! {
         Ok(1)
     }
 
-    fn nvmlDeviceGetDisplayMode, nvmlDeviceGetDisplayActive(_) -> u32 {
-        Ok(0)
-    }
-
+    fn nvmlDeviceGetDisplayMode, nvmlDeviceGetDisplayActive(_) -> u32 { Ok(0) }
     fn nvmlDeviceGetVirtualizationMode(device) -> u32 {
         Ok(device.machine().circumstances.virtualization as u32)
     }

@@ -16,10 +16,7 @@ entries! {
         put(set, events::create_set()?)
     }
 
-    fn nvmlEventSetFree(set: Handle) {
-        Ok(events::free_set(set)?)
-    }
-
+    fn nvmlEventSetFree(set: Handle) { Ok(events::free_set(set)?) }
     fn nvmlDeviceRegisterEvents(handle: DeviceHandle, types: u64, set: Handle) {
         Ok(events::register(&*device(handle)?, types, set)?)
     }

@@ -63,10 +63,7 @@ entries! {
         put(sample, gpm::allocate()?)
     }
 
-    fn nvmlGpmSampleFree(sample: Handle) {
-        Ok(gpm::free(sample)?)
-    }
-
+    fn nvmlGpmSampleFree(sample: Handle) { Ok(gpm::free(sample)?) }
     fn nvmlGpmSampleGet(handle: DeviceHandle, sample: Handle) {
         let (device, target) = target(handle)?;
         Ok(gpm::sample(&device, target, sample)?)

@@ -12,10 +12,7 @@ use gpubench_virtual_gpu_driver::nvml::library::{
 use gpubench_virtual_gpu_driver::nvml::modes::{Modes, modes};
 
 entries! {
-    fn nvmlInit, nvmlInit_v2() {
-        Ok(initialise()?)
-    }
-
+    fn nvmlInit, nvmlInit_v2() { Ok(initialise()?) }
     fn nvmlInitWithFlags(flags: c_uint) {
         // NO_GPUS (1) and NO_ATTACH (2) change nothing where there is always one device.
         if flags & !3 != 0 {
@@ -24,10 +21,7 @@ entries! {
         Ok(initialise()?)
     }
 
-    fn nvmlShutdown() {
-        Ok(shut_down()?)
-    }
-
+    fn nvmlShutdown() { Ok(shut_down()?) }
     fn nvmlSystemGetDriverVersion(version: *mut c_char, length: c_uint) {
         let device = only_device()?;
         put_text(version, length, &device.machine().gpu.driver)

@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_uint};
 
 use super::returns::{self, Return};
 use super::types::{
-    Bar1Memory, FieldValue, Memory, MemoryV2, NO_INSTANCES, ProcessInfo, ProcessUtilizationSample,
-    Temperature, Utilization,
+    Bar1Memory, FieldValue, Memory, MemoryV2, NO_INSTANCES, ProcessInfo, ProcessInfoV1,
+    ProcessUtilizationSample, Temperature, Utilization,
 };
 use super::{DeviceHandle, check_not_null, check_version, put, put_list, read};
 use gpubench_virtual_gpu_driver::device::Device;
@@ -118,6 +118,21 @@ entries! {
         put_list(&compute(&device, target)?, count, infos)
     }
 
+    // The first form has no instances.
+    fn nvmlDeviceGetComputeRunningProcesses(
+        handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfoV1,
+    ) {
+        let (device, target) = target(handle)?;
+        put_list(&compute(&device, target)?, count, infos)
+    }
+
+    fn nvmlDeviceGetGraphicsRunningProcesses(
+        handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfoV1,
+    ) {
+        target(handle)?;
+        put_list(&NO_PROCESS, count, infos)
+    }
+
     fn nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlDeviceGetGraphicsRunningProcesses_v3(
         handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfo,
     ) {
@@ -125,7 +140,7 @@ entries! {
         put_list(&NO_PROCESS, count, infos)
     }
 
-    fn nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlDeviceGetMPSComputeRunningProcesses_v3(
+    fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
         handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfo,
     ) {
         let (device, target) = target(handle)?;
@@ -155,14 +170,8 @@ figures! {
         Ok(clocks::reasons(device)?)
     }
 
-    fn nvmlDeviceGetPowerUsage(device) -> u32 {
-        Ok(power::usage_mw(device)?)
-    }
-
-    fn nvmlDeviceGetTotalEnergyConsumption(device) -> u64 {
-        Ok(power::energy_mj(device)?)
-    }
-
+    fn nvmlDeviceGetPowerUsage(device) -> u32 { Ok(power::usage_mw(device)?) }
+    fn nvmlDeviceGetTotalEnergyConsumption(device) -> u64 { Ok(power::energy_mj(device)?) }
     fn nvmlDeviceGetPowerManagementLimit, nvmlDeviceGetEnforcedPowerLimit(device) -> u32 {
         Ok(Limits::of(device.machine()).current_mw)
     }
@@ -201,6 +210,12 @@ impl From<MemoryUse> for Memory {
     /// In this form, memory that the driver reserves counts as used.
     fn from(MemoryUse { total, free, .. }: MemoryUse) -> Self {
         Self { total, free, used: total - free }
+    }
+}
+
+impl From<Running> for ProcessInfoV1 {
+    fn from(Running { pid, bytes: used_gpu_memory, .. }: Running) -> Self {
+        Self { pid, used_gpu_memory }
     }
 }
 

@@ -209,9 +209,7 @@ entries! {
 }
 
 figures! {
-    fn nvmlDeviceGetMaxMigDeviceCount(device) -> u32 {
-        Ok(mode::max_devices(device)?)
-    }
+    fn nvmlDeviceGetMaxMigDeviceCount(device) -> u32 { Ok(mode::max_devices(device)?) }
 }
 
 /// Fills the structure of the version that the caller has set.

@@ -58,6 +58,13 @@ c_structs! {
         pub memory: u32,
     }
 
+    /// `nvmlProcessInfo_v1_t`.
+    #[derive(Default)]
+    pub struct ProcessInfoV1 {
+        pub pid: u32,
+        pub used_gpu_memory: u64,
+    }
+
     /// `nvmlProcessInfo_v2_t`, which is also the third form.
     #[derive(Default)]
     pub struct ProcessInfo {

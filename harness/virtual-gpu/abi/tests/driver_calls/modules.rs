@@ -77,6 +77,85 @@ fn a_library_is_loaded_into_the_context_that_uses_it() -> Result<(), Error> {
     })
 }
 
+const GLOBAL: &str = ".version 7.0\n.target sm_70\n.address_size 64
+.visible .const .align 4 .u32 factor = 7;
+.visible .entry fill(.param .u64 out) {
+    .reg .b32 %r<3>; .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [out]; ld.const.u32 %r1, [factor]; st.global.u32 [%rd1], %r1;
+    ret;
+}";
+
+#[test]
+fn a_kernel_gets_more_shared_memory_once_the_program_allows_it() -> Result<(), Error> {
+    const BYTES: c_int = 60 << 10;
+    with_context(|| {
+        let (text, out) = (CString::new(GLOBAL)?, alloc(4)?);
+        let (mut link, mut library, mut kernel): (Handle, Handle, Handle) =
+            (null_mut(), null_mut(), null_mut());
+        // What a program links is PTX, and what comes of it is loaded like PTX.
+        ok!(cuLinkCreate_v2(0, null_mut(), null_mut(), &raw mut link))?;
+        let (bytes, none) = (text.as_bytes().len(), null_mut());
+        let (image, name) = (text.as_ptr().cast(), c"fill".as_ptr());
+        ok!(cuLinkAddData_v2(link, 1, image, bytes, name, 0, none, null_mut()))?;
+        assert_eq!(call!(cuLinkAddData_v2(link, 0, image, bytes, name, 0, none, null_mut())), 209);
+        let (mut image, mut length) = (null_mut(), 0);
+        ok!(cuLinkComplete(link, &raw mut image, &raw mut length))?;
+        assert_eq!(length, bytes + 1);
+        let (none, values) = (null_mut(), null_mut());
+        ok!(cuLibraryLoadData(&raw mut library, image, none, values, 0, none, values, 0))?;
+        ok!(cuLinkDestroy(link))?;
+        ok!(cuLibraryGetKernel(&raw mut kernel, library, name))?;
+        let launched = || launch_with(kernel, BYTES as u32, &mut [out]);
+        assert_eq!(launched(), 1, "the default is 48 KiB");
+        assert_eq!(call!(cuKernelSetAttribute(8, 1 << 20, kernel, 0)), 1, "more than there is");
+        ok!(cuKernelSetAttribute(8, BYTES, kernel, 0))?;
+        let mut allowed = 0;
+        ok!(cuKernelGetAttribute(&raw mut allowed, 8, kernel, 0))?;
+        assert_eq!(allowed, BYTES);
+        ok(launched())?;
+        assert_eq!(words(out, 1)?, [7]);
+        let (mut place, mut size) = (0, 0);
+        ok!(cuLibraryGetGlobal(&raw mut place, &raw mut size, library, c"factor".as_ptr()))?;
+        assert_eq!(size, 4);
+        ok!(cuMemcpyHtoD_v2(place, 9_u32.to_ne_bytes().as_ptr().cast(), 4))?;
+        ok(launched())?;
+        assert_eq!(words(out, 1)?, [9]);
+        assert_eq!(
+            call!(cuLibraryGetGlobal(&raw mut place, &raw mut size, library, c"none".as_ptr())),
+            500
+        );
+        ok!(cuLibraryUnload(library))
+    })
+}
+
+fn launch_with(function: Handle, shared: u32, arguments: &mut [u64]) -> i32 {
+    let mut places: Vec<*mut c_void> =
+        arguments.iter_mut().map(|argument| (&raw mut *argument).cast()).collect();
+    let (stream, values) = (null_mut(), places.as_mut_ptr());
+    call!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, shared, stream, values, null_mut()))
+}
+
+#[test]
+fn a_context_of_cuda_13_takes_parameters() -> Result<(), Error> {
+    with_context(|| {
+        let (mut context, mut device): (Handle, c_int) = (null_mut(), -1);
+        let nothing = [0_u64; 3];
+        for params in [std::ptr::null(), nothing.as_ptr().cast()] {
+            ok!(cuCtxCreate_v4(&raw mut context, params, 0, 0))?;
+            ok!(cuCtxGetDevice_v2(&raw mut device, context))?;
+            ok!(cuCtxSynchronize_v2(context))?;
+            ok!(cuCtxDestroy_v2(context))?;
+            assert_eq!(call!(cuCtxSynchronize_v2(context)), 201);
+        }
+        // A share of the SMs is for clients of MPS.
+        let share = [nothing.as_ptr() as u64, 1, 0];
+        let refused = cuCtxCreate_v4;
+        assert_eq!(call!(refused(&raw mut context, share.as_ptr().cast(), 0, 0)), 224);
+        assert_eq!(call!(cuCtxCreate_v4(&raw mut context, std::ptr::null(), 0, 1)), 101);
+        Ok(())
+    })
+}
+
 #[test]
 fn a_lookup_depends_on_version_and_stream_flags() -> Result<(), Error> {
     let _lock = driver_support::lock(&DEVICE, quiet_turing);

@@ -164,7 +164,7 @@ fn an_absent_call_is_named_once() -> Result<(), Error> {
     let lines = error_stream_of(test_name!(), || {
         context()?;
         for _ in 0..3 {
-            let (code, found) = find(c"cuTexObjectCreate");
+            let (code, found) = find(c"cuSurfObjectCreate");
             ok(code)?;
             // SAFETY: a stub takes no argument, and an entry point that is none would fail here.
             let stub: extern "C" fn() -> i32 = unsafe { std::mem::transmute(found) };
@@ -175,7 +175,7 @@ fn an_absent_call_is_named_once() -> Result<(), Error> {
     })?;
     let Some(lines) = lines else { return Ok(()) };
     let expected = [
-        "virtual GPU: cuTexObjectCreate is not implemented: it answers CUDA_ERROR_NOT_SUPPORTED",
+        "virtual GPU: cuSurfObjectCreate is not implemented: it answers CUDA_ERROR_NOT_SUPPORTED",
         "virtual GPU: cuGetProcAddress: cuNothing is not known (CUDA 13000)",
     ];
     assert_eq!(lines, expected);

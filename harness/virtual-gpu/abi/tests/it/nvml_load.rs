@@ -9,8 +9,8 @@ use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::types::{
-    FieldValue, Memory, MemoryV2, NO_INSTANCES, ProcessInfo, ProcessUtilizationSample, Utilization,
-    version_of,
+    FieldValue, Memory, MemoryV2, NO_INSTANCES, ProcessInfo, ProcessInfoV1,
+    ProcessUtilizationSample, Utilization, version_of,
 };
 use gpubench_virtual_gpu_driver::session::TimeMode;
 
@@ -65,6 +65,13 @@ fn the_lists_name_the_tenant(device: DeviceHandle, pid: u32, taken: u64) -> Resu
     let mut infos = [ProcessInfo::default(); 3];
     // SAFETY: valid pointers and arrays.
     unsafe {
+        // The first form lists the same processes, without instances.
+        let mut first = [ProcessInfoV1::default(); 3];
+        let mut listed = 3;
+        let place = first.as_mut_ptr();
+        ok(nvmlDeviceGetComputeRunningProcesses(device, &raw mut listed, place))?;
+        let found = first.map(|one| (one.pid, one.used_gpu_memory));
+        assert_eq!((listed, found), (1, [(pid, taken), (0, 0), (0, 0)]));
         let list = nvmlDeviceGetComputeRunningProcesses_v3;
         assert_eq!(list(device, &raw mut count, null_mut()), INSUFFICIENT_SIZE);
         assert_eq!(count, 1);

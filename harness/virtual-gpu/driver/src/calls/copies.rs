@@ -25,6 +25,36 @@ pub fn queue(
     perform(process, &stream, Action::Copy(copy), policy)
 }
 
+/// One side of a copy of rows: the first row, and the bytes from one to the next.
+pub type Rows = (Place, u64);
+
+/// Copies rows of equal length, each for itself where they do not follow one another.
+pub fn queue_rows(
+    (to, to_pitch): Rows,
+    (from, from_pitch): Rows,
+    (width, height): (usize, usize),
+    stream: Option<Handle>,
+) -> Result<(), Code> {
+    let row = width as u64;
+    let packed = height <= 1 || (to_pitch == row && from_pitch == row);
+    if height > 1 && (to_pitch < row || from_pitch < row) {
+        return Err(code::INVALID_VALUE);
+    }
+    if packed {
+        let bytes = width.checked_mul(height).ok_or(code::INVALID_VALUE)?;
+        return queue(Ok(to), Ok(from), bytes, stream);
+    }
+    let after = |place: Place, pitch: u64, index: u64| {
+        let (Place::Host(start) | Place::Device(start)) = place;
+        let at = pitch.checked_mul(index).and_then(|at| start.checked_add(at));
+        let at = at.ok_or(code::INVALID_VALUE)?;
+        Ok(if matches!(place, Place::Host(_)) { Place::Host(at) } else { Place::Device(at) })
+    };
+    (0..height as u64).try_for_each(|index| {
+        queue(after(to, to_pitch, index), after(from, from_pitch, index), width, stream)
+    })
+}
+
 /// Host memory at a pointer; a `Result` like the other sides, which can fail.
 pub fn host<T>(pointer: *const T) -> Result<Place, Code> {
     Ok(Place::Host(pointer as u64))

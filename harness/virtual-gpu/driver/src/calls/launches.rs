@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use crate::code::{self, Code};
-use crate::entries::FunctionEntry;
+use crate::entries::{FunctionEntry, KernelSettings};
 use crate::handles::Handle;
 use crate::issue::perform;
 use crate::launch;
@@ -78,18 +78,38 @@ pub fn attribute_of(
     let found = match attribute {
         0 => threads,
         1 => kernel.static_shared_bytes,
-        // PREFERRED_SHARED_MEMORY_CARVEOUT: the default.
-        9 => return Ok(-1),
+        CARVE_OUT => return Ok(function.settings.carve_out.map_or(-1, |part| part as c_int)),
         2 | 7 | 10..=14 => 0,
         3 => kernel.local_bytes,
         4 => kernel.registers,
         5 => digits.collect::<String>().parse().unwrap_or(major * 10 + minor),
         6 => major * 10 + minor,
-        8 => gpu.shared_per_block_kib << 10,
+        DYNAMIC_SHARED => function.dynamic_shared(gpu),
         _ => return Err(code::INVALID_VALUE),
     };
     c_int::try_from(found).map_err(|_| code::INVALID_VALUE)
 }
+
+/// Sets an attribute of a kernel, of which only dynamic shared memory has an effect.
+pub fn set(
+    process: &Process,
+    settings: &mut KernelSettings,
+    attribute: c_int,
+    value: c_int,
+) -> Result<(), Code> {
+    let most = process.device.machine().shared_opt_in_bytes();
+    match (attribute, u32::try_from(value)) {
+        (DYNAMIC_SHARED, Ok(bytes)) if bytes <= most => settings.dynamic_shared = bytes,
+        (CARVE_OUT, part) if (-1..=100).contains(&value) => settings.carve_out = part.ok(),
+        _ => return Err(code::INVALID_VALUE),
+    }
+    Ok(())
+}
+
+/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES` and `_PREFERRED_SHARED_MEMORY_CARVEOUT`.
+const DYNAMIC_SHARED: c_int = 8;
+
+const CARVE_OUT: c_int = 9;
 
 /// Blocks of a kernel on one SM.
 pub fn fitting(process: &Process, kernel: &ptx::Kernel, threads: u32, shared_bytes: usize) -> u32 {

@@ -1,11 +1,13 @@
 //! Libraries: PTX that belongs to no context and is loaded into each context at first use.
 
 use std::collections::BTreeMap;
+use std::ffi::c_int;
 
 use crate::calls::image::{Refusal, plain};
+use crate::calls::launches;
 use crate::calls::module::{self, function_of, load_text, parse};
 use crate::code::{self, Code};
-use crate::entries::{FunctionEntry, KernelEntry, LibraryEntry};
+use crate::entries::{FunctionEntry, KernelEntry, KernelSettings, LibraryEntry};
 use crate::handles::Handle;
 use crate::process::{Process, current_handle, process};
 
@@ -54,7 +56,8 @@ pub fn kernel_in(
         return Ok(handle);
     }
     let (name, functions) = (name.to_owned(), BTreeMap::new());
-    tables.kernels.insert(KernelEntry { library, name, functions })
+    let settings = KernelSettings::default();
+    tables.kernels.insert(KernelEntry { library, name, functions, settings })
 }
 
 /// The library's module in the current context, loaded now if it is not there yet.
@@ -87,10 +90,26 @@ pub fn function_handle(process: &Process, kernel: Handle) -> Result<Handle, Code
     if let Some(function) = known.filter(|function| tables.functions.holds(*function)) {
         return Ok(function);
     }
-    let made = function_of(&tables, module, &entry.name)?;
+    let mut made = function_of(&tables, module, &entry.name)?;
+    made.settings = entry.settings;
     let handle = tables.functions.insert(made)?;
     tables.kernels.get_mut(kernel)?.functions.insert(context, handle as usize);
     Ok(handle)
+}
+
+/// Sets an attribute of a kernel, in every context that has loaded it.
+pub fn set_attribute(kernel: Handle, attribute: c_int, value: c_int) -> Result<(), Code> {
+    let process = process()?;
+    let mut tables = process.ready()?;
+    let entry = tables.kernels.get_mut(kernel)?;
+    launches::set(process, &mut entry.settings, attribute, value)?;
+    let (settings, functions) = (entry.settings, entry.functions.clone());
+    for function in functions.into_values() {
+        if let Ok(entry) = tables.functions.get_mut(function as Handle) {
+            entry.settings = settings;
+        }
+    }
+    Ok(())
 }
 
 /// What a launch may be given as a function: one, or a library's kernel.

@@ -10,7 +10,7 @@ use super::image::{Refusal, check_target, plain};
 use crate::backing_store::BASE;
 use crate::code::{self, Code};
 use crate::device_memory::{self, take};
-use crate::entries::{FunctionEntry, ModuleEntry, Origin};
+use crate::entries::{FunctionEntry, KernelSettings, ModuleEntry, Origin};
 use crate::handles::Handle;
 use crate::process::{Process, Tables};
 use ::gpubench_virtual_gpu_ptx as ptx;
@@ -29,6 +29,15 @@ pub fn parse(machine: &Machine, text: &str) -> Result<ptx::Module, Refusal> {
     })?;
     check_target(machine, &parsed.target)?;
     Ok(parsed)
+}
+
+/// Several texts as one: those that follow lose their headers.
+pub fn joined(texts: &[String]) -> String {
+    const HEADERS: [&str; 3] = [".version", ".target", ".address_size"];
+    let is_header = |line: &&str| HEADERS.iter().any(|word| line.trim_start().starts_with(word));
+    let [first, rest @ ..] = texts else { return String::new() };
+    let bodies = rest.iter().flat_map(|text| text.lines().filter(|line| !is_header(line)));
+    bodies.fold(first.clone(), |all, line| all + "\n" + line)
 }
 
 /// Loads PTX into the current context.
@@ -100,5 +109,14 @@ pub fn function_of(tables: &Tables, module: Handle, name: &str) -> Result<Functi
         program: Arc::clone(&entry.program),
         name: name.to_owned(),
         hash: entry.hash,
+        settings: KernelSettings::default(),
     })
+}
+
+/// Address and size of a variable of a module.
+pub fn variable(tables: &Tables, module: Handle, name: &str) -> Result<(u64, u64), Code> {
+    let entry = tables.modules.get(module)?;
+    let mut symbols = entry.program.module().symbols.iter().zip(&entry.symbols);
+    let found = symbols.find(|(symbol, _)| symbol.name == name);
+    found.map(|(symbol, address)| (*address, symbol.bytes)).ok_or(code::NOT_FOUND)
 }

@@ -1,17 +1,23 @@
 //! Calls on physical memory, address ranges, and the maps between them.
 
+use std::ffi::c_int;
+use std::io::Read;
+use std::os::fd::IntoRawFd;
+
 use super::wait_for_context;
 use crate::code::{self, Code};
 use crate::device_memory::{take, take_without_context};
 use crate::entries::{Origin, PhysicalEntry};
 use crate::handles::Handle;
+use crate::host_process::memfd;
+use crate::ipc::{Kind, Ticket, is_in_reach, is_there};
 use crate::placement::visible_context;
 use crate::process::{current_handle, process};
 use crate::virtual_memory::{GRANULARITY, held, is_whole, let_go, whole_maps};
 use gpubench_virtual_gpu_model::state::NONE;
 
 /// Allocates physical memory, with or without a context.
-pub fn create(bytes: u64) -> Result<u64, Code> {
+pub fn create(bytes: u64, exportable: bool) -> Result<u64, Code> {
     if !is_whole(bytes) {
         return Err(code::INVALID_VALUE);
     }
@@ -32,6 +38,61 @@ pub fn create(bytes: u64) -> Result<u64, Code> {
         context,
         holders: 1,
         handles: 1,
+        exportable,
+        owner: None,
+    })?;
+    Ok(handle as u64)
+}
+
+/// A file descriptor that names physical memory and can be passed to other processes.
+pub fn export(handle: u64) -> Result<c_int, Code> {
+    let process = process()?;
+    let physical = *held(&mut *process.ready()?, handle)?;
+    if !physical.exportable || physical.owner.is_some() {
+        return Err(code::INVALID_VALUE);
+    }
+    // What other processes write is not this one's to skip or to remember.
+    let origin = Origin::Mapped(handle as usize);
+    let mut tables = process.ready()?;
+    tables.allocations.values_mut().filter(|a| a.origin == origin).for_each(|a| a.open = true);
+    drop(tables);
+    let ticket = Ticket::new(process, Kind::Physical, physical.offset, physical.bytes)?;
+    let made = memfd(&ticket.pack());
+    Ok(made.map_err(|_| code::OPERATING_SYSTEM)?.into_raw_fd())
+}
+
+/// The physical memory that a descriptor names: another handle of this process's own, or that of
+/// another process, which ends with it.
+pub fn import(descriptor: c_int) -> Result<u64, Code> {
+    let process = process()?;
+    let mut contents = [0; 64];
+    let file = std::fs::File::open(format!("/proc/self/fd/{descriptor}"));
+    let read = file.and_then(|mut file| file.read_exact(&mut contents));
+    read.map_err(|_| code::INVALID_VALUE)?;
+    let ticket = Ticket::unpack(process, Kind::Physical, &contents)?;
+    let mut tables = process.ready()?;
+    if ticket.owner.pid == std::process::id() {
+        let same = |p: &PhysicalEntry| p.owner.is_none() && p.offset == ticket.owner.offset;
+        let handle = tables.physical.find(same).ok_or(code::INVALID_VALUE)?;
+        let entry = tables.physical.get_mut(handle)?;
+        entry.handles += 1;
+        entry.holders += 1;
+        return Ok(handle as u64);
+    }
+    drop(tables);
+    process.device.catch_up()?;
+    if !is_there(process, &ticket.owner, ticket.bytes)? {
+        return Err(code::INVALID_VALUE);
+    }
+    let context = if current_handle().is_some() { process.current()?.slot } else { NONE };
+    let handle = process.tables().physical.insert(PhysicalEntry {
+        offset: ticket.owner.offset,
+        bytes: ticket.bytes,
+        context,
+        holders: 1,
+        handles: 1,
+        exportable: false,
+        owner: Some(ticket.owner),
     })?;
     Ok(handle as u64)
 }
@@ -82,8 +143,13 @@ pub fn map(pointer: u64, bytes: u64, handle: u64) -> Result<(), Code> {
     let process = process()?;
     let context = process.current()?.slot;
     process.charge(process.host().other_ns)?;
+    let physical = *held(&mut *process.ready()?, handle)?;
+    if let Some(owner) = physical.owner
+        && !is_in_reach(process, context, &owner)?
+    {
+        return Err(code::INVALID_VALUE);
+    }
     let mut tables = process.ready()?;
-    let physical = *held(&mut tables, handle)?;
     let fits = bytes <= physical.bytes && tables.addresses.holds(pointer, bytes);
     if !is_whole(bytes) || !is_whole(pointer) || !fits {
         return Err(code::INVALID_VALUE);
@@ -95,6 +161,8 @@ pub fn map(pointer: u64, bytes: u64, handle: u64) -> Result<(), Code> {
     tables.enter(pointer, bytes, context, physical.offset, origin.clone());
     if let Some(entry) = tables.allocations.get_mut(&pointer) {
         (entry.readable, entry.writable) = (false, false);
+        entry.owner = physical.owner;
+        entry.open = physical.exportable || physical.owner.is_some();
     }
     held(&mut tables, handle)?.holders += 1;
     // Memory that is mapped twice can be written at one address and read at the other.
@@ -109,6 +177,12 @@ pub fn map(pointer: u64, bytes: u64, handle: u64) -> Result<(), Code> {
 /// Unmaps a range once the work that may still use it is done.
 pub fn unmap(pointer: u64, bytes: u64) -> Result<(), Code> {
     let process = process()?;
+    if current_handle().is_none() {
+        // The end of the context has unmapped it.
+        let tables = process.ready()?;
+        let is_gone = tables.addresses.holds(pointer, bytes) && !tables.is_mapped(pointer, bytes);
+        return if is_gone { Ok(()) } else { Err(code::INVALID_CONTEXT) };
+    }
     let context = process.current()?;
     whole_maps(&*process.ready()?, pointer, bytes)?;
     wait_for_context(process, context.slot)?;

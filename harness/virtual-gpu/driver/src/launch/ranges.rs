@@ -96,8 +96,7 @@ pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Range
     let freed = freed_by_owner(process, context, &mut out.ended)?;
     let tables = process.tables();
     for (&address, entry) in &tables.allocations {
-        let mine = entry.context == context && entry.origin != Origin::Array;
-        if !mine || !entry.readable || freed.contains(&address) {
+        if entry.context != context || !entry.readable || freed.contains(&address) {
             continue;
         }
         out.add(&Range {
@@ -105,7 +104,8 @@ pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Range
             bytes: entry.bytes,
             host: process.host_address(entry.offset, entry.bytes)?,
             readable: true,
-            writable: entry.writable,
+            // Kernels read arrays through textures.
+            writable: entry.writable && entry.origin != Origin::Array,
             start: Some(address),
             open: entry.open,
             cache_base: cache_base(pointees, address),

@@ -4,11 +4,18 @@ use super::request::{Shape, kernel_of};
 use crate::code::{self, Code};
 use crate::entries::ContextPlacement;
 use crate::process::{FunctionEntry, Process};
-use gpubench_virtual_gpu_model::machine::Machine;
+use gpubench_virtual_gpu_model::machine::{Gpu, Machine};
 use gpubench_virtual_gpu_ptx as ptx;
 
 /// Maximum sides of block and grid (CUDA C++ Programming Guide, technical specifications).
 const MAX_SIDES: [[u32; 3]; 2] = [[1024, 1024, 64], [i32::MAX as u32, 65_535, 65_535]];
+
+impl FunctionEntry {
+    /// Shared memory that a block of it may have: more than usual if the program allowed it.
+    pub fn dynamic_shared(&self, gpu: &Gpu) -> u32 {
+        self.settings.dynamic_shared.max(gpu.shared_per_block_kib << 10)
+    }
+}
 
 fn product(dims: [u32; 3]) -> u64 {
     dims.iter().map(|&side| u64::from(side)).product()
@@ -51,7 +58,7 @@ pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Resu
     {
         return Err(code::LAUNCH_OUT_OF_RESOURCES);
     }
-    let allowed = machine.gpu.shared_per_block_kib << 10;
+    let allowed = function.dynamic_shared(&machine.gpu);
     let shared = u64::from(kernel.static_shared_bytes) + u64::from(shape.shared_bytes);
     if shared > u64::from(allowed) {
         return Err(code::INVALID_VALUE);

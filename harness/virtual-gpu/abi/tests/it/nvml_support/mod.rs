@@ -230,7 +230,6 @@ pub const NUMBERS: &[(Getter<u32>, u32)] = &[
     (nvmlDeviceGetPowerManagementLimit, 70_000),
     (nvmlDeviceGetEnforcedPowerLimit, 70_000),
     (nvmlDeviceGetMaxPcieLinkGeneration, 3),
-    (nvmlDeviceGetGpuMaxPcieLinkGeneration, 3),
     (nvmlDeviceGetCurrPcieLinkGeneration, 3),
     (nvmlDeviceGetMaxPcieLinkWidth, 16),
     (nvmlDeviceGetCurrPcieLinkWidth, 16),
