@@ -50,7 +50,7 @@ impl Limits {
 }
 
 /// The power drawn now.
-pub(super) fn instant_mw(device: &Device) -> Result<u32, Error> {
+pub fn instant_mw(device: &Device) -> Result<u32, Error> {
     catch_up(device)?;
     let power_mw = device.shared().read(|state| state.power_mw)?;
     Ok(u32::try_from(power_mw).unwrap_or(u32::MAX))

@@ -1,12 +1,13 @@
-//! `nvidia-smi`, as far as harnesses need it: the time-slice level, which NVML cannot set, the
-//! memory limits of control groups, and the settings that gpubench names as remedies.
+//! `nvidia-smi`: what it shows of the device, the time-slice level, which NVML cannot set, memory
+//! limits of control groups, and the settings that gpubench names as remedies.
 //!
-//! Exit codes are those of the vendor's manual page. Its texts are not documented; programs parse
-//! only the line with the time slice. All other options are refused, so that the stand-in is never
-//! mistaken for the vendor's command.
+//! Exit codes are those of the vendor's manual page, texts those of public logs. All other options
+//! are refused.
 
+mod facts;
 mod memory;
 mod options;
+mod query;
 mod settings;
 
 use std::ffi::OsString;
@@ -42,6 +43,7 @@ enum Request {
     Set(u32),
     Change(Setting),
     Memory(memory::Request),
+    Query(query::Request),
 }
 
 /// Runs the command on the device of the environment, and returns its exit code.
@@ -80,16 +82,21 @@ pub fn answer(args: &[OsString], device: &Device) -> Result<Answer, DeviceError>
         Request::Set(level) => set(device, level),
         Request::Change(setting) => settings::answer(setting, device),
         Request::Memory(request) => memory::answer(&request, device),
+        Request::Query(request) => Ok(query::answer(&request, device)
+            .unwrap_or_else(|error| refusal(error as u8, &format!("{error:?}")))),
     }
 }
 
 fn parse<'a>(args: &[&'a str]) -> Result<(Request, Option<&'a str>), Answer> {
     let [first, rest @ ..] = args else {
-        return Err(refusal(NOT_SUPPORTED, NOT_HERE));
+        return Ok((Request::Query(query::Request::Table), None));
     };
     if *first == memory::NAME {
         let (request, id) = memory::parse(rest)?;
         return Ok((Request::Memory(request), id));
+    }
+    if let Some(parsed) = query::parse(args) {
+        return parsed.map(|(request, id)| (Request::Query(request), id));
     }
     if *first != "compute-policy" {
         let (setting, id) = settings::parse(args)?;
@@ -108,8 +115,9 @@ fn parse<'a>(args: &[&'a str]) -> Result<(Request, Option<&'a str>), Answer> {
 }
 
 /// Refusal of unsupported options.
-const NOT_HERE: &str = "Not Supported: the virtual GPU's nvidia-smi has compute-policy (-l, \
-                        --set-timeslice), memory-limits, -c, -mig and -r";
+const NOT_HERE: &str = "Not Supported: the virtual GPU's nvidia-smi has -L, -q, --query-gpu, \
+                        --query-compute-apps, compute-policy (-l, --set-timeslice), \
+                        memory-limits, -c, -mig and -r";
 
 fn invalid(option: &str) -> Answer {
     let text = format!("Invalid combination of input arguments at {option}");
@@ -224,8 +232,9 @@ mod tests {
         let machine = Machine::load("turing")?;
         on(&machine, true, |run, _| {
             for (line, code) in [
-                ("", 3),
-                ("-q", 3),
+                ("", 0),
+                ("-q", 0),
+                ("-q -i 1", 6),
                 ("mig -lgip", 3),
                 ("compute-policy", 2),
                 ("compute-policy --set-timeslice 4", 2),

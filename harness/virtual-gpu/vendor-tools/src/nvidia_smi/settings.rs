@@ -148,7 +148,7 @@ mod tests {
                 ("-c", 2, ComputeMode::Prohibited),
                 ("--compute-mode=default", 0, ComputeMode::Default),
                 ("-mig 1", 3, ComputeMode::Default),
-                ("-q", 3, ComputeMode::Default),
+                ("-pm 1", 3, ComputeMode::Default),
             ] {
                 assert_eq!(run(line)?.code, code, "{line}");
                 assert_eq!(mode()?, want, "{line}");

@@ -64,7 +64,7 @@ fn attributes_of(device: &Device, row: u32) -> Result<slice::Description, Error>
 
 /// The rows of all compute instances in the order in which programs count them: by GPU instance,
 /// then by compute instance.
-fn in_order(state: &State) -> Vec<u32> {
+pub fn in_order(state: &State) -> Vec<u32> {
     let live = state.engines.live().iter().enumerate().skip(1);
     let mut rows: Vec<u32> =
         live.filter(|(_, engine)| engine.live).map(|(row, _)| row as u32).collect();
