@@ -15,7 +15,7 @@ export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
 steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines contention
-    profiles nights manifests slurm prometheus packages crates)
+    profiles nights clients manifests slurm prometheus packages crates)
 package=(--locked -p gpubench-workloads)
 
 # The count of committed rows, in every order of execution that the memory model allows.
@@ -171,6 +171,19 @@ step_nights() {
     local program
     program=$(built)
     GPUBENCH="$program" timeout --kill-after=30 30m bash ci/nightly/rehearse.sh
+}
+
+# Programs of others that are large or compiled for the run, on the virtual GPU: numba and PyCUDA.
+step_clients() {
+    local program machine
+    plain sh ci/install-long-clients.sh
+    program=$(built)
+    for machine in turing hopper; do
+        for client in numba pycuda; do
+            timeout --kill-after=30 10m "$program" virtual-gpu exec --machine "$machine" -- \
+                target/long-clients/bin/python "ci/conformance_$client.py"
+        done
+    done
 }
 
 # The manifests of ci/kubernetes and what `advise --config` writes, against the schemas of several

@@ -212,8 +212,14 @@ step_clients() {
     installed clients
     cc -Wall -Werror -o "$scratch/driver" ci/conformance_driver.c -ldl
     cargo build --locked --release --quiet
-    local machine
+    local machine headers
+    headers=$(echo target/clients/lib/python3*/site-packages/nvidia/cu13/include)
     for machine in turing hopper; do
+        # shellcheck disable=SC2016
+        on_virtual "$machine" sh -ec 'cc -Wall -Werror -I "$1" -o "$2" ci/conformance_cuda13.c \
+            -L "${LD_LIBRARY_PATH%%:*}" -lcuda; "$2" kernels/ptx/pattern_fill.ptx' \
+            sh "$headers" "$scratch/cuda13"
+        on_virtual "$machine" target/clients/bin/python ci/conformance_nvrtc.py
         on_virtual "$machine" target/clients/bin/python ci/conformance_nvml.py
         on_virtual "$machine" target/clients/bin/python ci/conformance_cuda.py
         on_virtual "$machine" target/clients/bin/python ci/conformance_core.py
