@@ -9,7 +9,7 @@ pip="$home/bin/python -m pip --quiet --disable-pip-version-check"
 [ -x "$home/bin/python" ] || python3 -m venv "$home"
 $pip install numba-cuda==0.30.4 numba==0.68.1 numpy==2.4.6 nvidia-cuda-runtime==13.5.37 \
     nvidia-cuda-nvrtc==13.5.37 nvidia-cuda-crt==13.5.37 nvidia-cuda-cccl==13.3.5.0.6 \
-    nvidia-cuda-profiler-api==13.4.92 setuptools wheel
+    nvidia-cuda-profiler-api==13.4.92 nvidia-nvvm==13.5.37 setuptools wheel
 if ! "$home/bin/python" -c 'import importlib.metadata as m; m.version("pycuda")' 2>/dev/null; then
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
@@ -24,6 +24,7 @@ CUDA_ROOT, CUDADRV_LIB_DIR, CUDADRV_LIBNAME = "$cuda", ["$scratch"], ["cuda"]
 CUDA_INC_DIR = ["$cuda/include", "$cuda/include/cccl"]
 SITE
     mv "$scratch/siteconf" "$(echo "$scratch"/pycuda-*/)siteconf.py"
-    $pip install --no-build-isolation "$(echo "$scratch"/pycuda-*/)"
+    # The linker drops a library of which it needs nothing.
+    LDFLAGS=-Wl,--no-as-needed $pip install --no-build-isolation "$(echo "$scratch"/pycuda-*/)"
 fi
 "$home/bin/python" -c 'import numba_cuda; print("client: numba-cuda", numba_cuda.__version__)'
