@@ -1,5 +1,6 @@
-//! The checked-in PTX: compiled from its CUDA sources by one compiler version, byte for byte, and
-//! assembled for every supported architecture without spilled registers.
+//! The checked-in PTX: compiled from its CUDA sources by one compiler version, byte for byte,
+//! assembled for every supported architecture without spilled registers, and with few instructions
+//! beside its work where a load must fill the issue slots.
 //!
 //! Needs `ci/install-cuda-wheels.sh`, but neither a GPU nor a toolkit.
 #![expect(unsafe_code, reason = "calls NVRTC through its C interface")]
@@ -32,6 +33,13 @@ const SPILLING: &[(&str, &str)] = &[(
     "a recursive function saves registers on the stack, which it overflows on purpose",
 )];
 
+/// The folder of `variants.cu`, whose kernels are not in the binary.
+const HARDWARE: &str = "ci/hardware";
+
+/// The least part of the instructions of a kernel's loop that must be its work: the kernel, the
+/// opcode, the part. What else a loop issues takes slots from the pipe that the kernel saturates.
+const ISSUE_SHARES: &[(&str, &str, f64)] = &[("fp32_chain", "FFMA", 0.97)];
+
 /// Regenerates every PTX file, or with `check` fails on a difference; then assembles all files.
 pub fn run(check: bool) -> Result<(), String> {
     let root = repository_root();
@@ -44,17 +52,22 @@ pub fn run(check: bool) -> Result<(), String> {
     if !strays.is_empty() {
         return Err(format!("PTX without a CUDA source: {}", strays.join(", ")));
     }
-    let mut differing = Vec::new();
+    let in_order = names.iter().map(|name| (name.as_str(), sources.as_path(), texts.as_path()));
+    let hardware = root.join(HARDWARE);
+    let variants = ("variants", hardware.as_path(), hardware.as_path());
+    let (mut differing, mut made) = (Vec::new(), Vec::new());
     // In the order of names: NVRTC numbers calls across programs.
-    for name in &names {
-        let source = read(&sources.join(format!("{name}.cu")))?;
-        let made = nvrtc.compile(name, &source)?;
-        let path = texts.join(format!("{name}.ptx"));
+    for (name, source, target) in in_order.chain([variants]) {
+        let source = read(&source.join(format!("{name}.cu")))?;
+        let compiled = nvrtc.compile(name, &source)?;
+        let path = target.join(format!("{name}.ptx"));
         if !check {
-            fs::write(&path, &made).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
-        } else if fs::read(&path).ok().as_deref() != Some(made.as_bytes()) {
-            differing.push(name.as_str());
+            fs::write(&path, compiled)
+                .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        } else if fs::read(&path).ok().as_deref() != Some(compiled.as_bytes()) {
+            differing.push(name);
         }
+        made.push(path);
     }
     if !differing.is_empty() {
         return Err(format!(
@@ -62,26 +75,86 @@ pub fn run(check: bool) -> Result<(), String> {
             differing.join(", ")
         ));
     }
-    assemble_all(&wheels, &texts, &names)
+    assemble_all(&wheels, &made)?;
+    ISSUE_SHARES.iter().try_for_each(|&(name, opcode, least)| {
+        let text = texts.join(format!("{name}.ptx"));
+        check_issue_share(&wheels, &text, opcode, least)
+    })
+}
+
+/// Disassembles a kernel for every target of the newest assembler and counts its loop.
+fn check_issue_share(wheels: &Path, text: &Path, op: &str, least: f64) -> Result<(), String> {
+    let (folder, targets) = ASSEMBLERS[0];
+    let (ptxas, nvdisasm) = (find(wheels, folder, "ptxas")?, find(wheels, "nvdisasm", "nvdisasm")?);
+    let cubin = wheels.join("kernel.cubin");
+    let ran = |command: &mut Command| {
+        let done = command.output().map_err(|e| format!("cannot start {command:?}: {e}"))?;
+        match done.status.success() {
+            true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+            false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&done.stderr))),
+        }
+    };
+    for target in targets {
+        let arch = format!("-arch=sm_{target}");
+        ran(Command::new(&ptxas).args([&arch, "-o"]).arg(&cubin).arg(text))?;
+        let sass = ran(Command::new(&nvdisasm).arg("-c").arg(&cubin))?;
+        let what = format!("{} for sm_{target}", text.display());
+        match issue_share(&sass, op) {
+            Some(share) if share >= least => {}
+            Some(share) => {
+                let [found, least] = [share, least].map(|share| 100.0 * share);
+                return Err(format!("{what}: {found:.1} % of its loop is {op}, not {least:.0} %"));
+            }
+            None => return Err(format!("{what}: nvdisasm prints no loop with {op}")),
+        }
+    }
+    fs::remove_file(&cubin).map_err(|e| format!("cannot remove {}: {e}", cubin.display()))
+}
+
+/// The part of the instructions that have this opcode, in the loop that has the most of them; `None`
+/// without such a loop. A loop is what lies between a label and a later branch to it.
+fn issue_share(sass: &str, opcode: &str) -> Option<f64> {
+    let mut labels = Vec::new();
+    let mut opcodes: Vec<&str> = Vec::new();
+    let mut best = None;
+    for line in sass.lines().map(str::trim) {
+        if let Some(label) = line.strip_suffix(':') {
+            labels.push((label, opcodes.len()));
+        }
+        // `/*01a0*/  @!P0 BRA `(.L_x_1) ;`
+        let Some((_, code)) = line.strip_prefix("/*").and_then(|rest| rest.split_once("*/")) else {
+            continue;
+        };
+        let mut words = code.split_whitespace().skip_while(|word| word.starts_with('@'));
+        let Some(name) = words.next().map(|word| word.trim_end_matches(';')) else { continue };
+        opcodes.push(name);
+        let goal = code.split_once("`(").and_then(|(_, rest)| rest.split_once(')'));
+        let from = goal.and_then(|(goal, _)| labels.iter().find(|(label, _)| *label == goal));
+        if let Some((_, from)) = from.filter(|_| name.starts_with("BRA")) {
+            let body = &opcodes[*from..];
+            let all = body.iter().filter(|name| name.split('.').next() == Some(opcode)).count();
+            best = best.max(Some((all, body.len())));
+        }
+    }
+    best.filter(|(all, _)| *all > 0).map(|(all, length)| all as f64 / length as f64)
 }
 
 /// Assembles every file for every target, distributed over the cores.
-fn assemble_all(wheels: &Path, texts: &Path, names: &[String]) -> Result<(), String> {
+fn assemble_all(wheels: &Path, texts: &[PathBuf]) -> Result<(), String> {
     let assemblers = ASSEMBLERS
         .iter()
         .map(|(folder, targets)| Ok((find(wheels, folder, "ptxas")?, *targets)))
         .collect::<Result<Vec<_>, String>>()?;
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    let one = |name: &String| {
-        let text = texts.join(format!("{name}.ptx"));
+    let one = |text: &PathBuf| {
         assemblers.iter().try_for_each(|(ptxas, targets)| {
-            targets.iter().try_for_each(|target| assemble(ptxas, &text, *target))
+            targets.iter().try_for_each(|target| assemble(ptxas, text, *target))
         })
     };
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..workers)
             .map(|worker| {
-                scope.spawn(move || names.iter().skip(worker).step_by(workers).try_for_each(one))
+                scope.spawn(move || texts.iter().skip(worker).step_by(workers).try_for_each(one))
             })
             .collect();
         running.into_iter().try_for_each(|worker| {
@@ -292,6 +365,15 @@ mod tests {
         assert_eq!(spilled_bytes(clean), Some(0));
         assert_eq!(spilled_bytes(spilling), Some(22));
         assert_eq!(spilled_bytes("ptxas info: Used 12 registers"), None);
+    }
+
+    #[test]
+    fn the_loop_with_the_most_of_an_opcode_counts() {
+        let sass = ".L_x_1:\n /*01a0*/ FFMA R13, R13, UR7, R4.reuse ;\n /*01b0*/ FFMA.SAT R1 ;\n \
+            /*01c0*/ UIADD3 UR4, UR4, 0x1, URZ ;\n /*01d0*/ @!P0 BRA `(.L_x_1) ;\n /*01e0*/ FFMA \
+            R1 ;\n .L_x_2:\n /*01f0*/ BRA `(.L_x_2);\n";
+        assert_eq!(issue_share(sass, "FFMA"), Some(0.5));
+        assert_eq!(issue_share(sass, "DFMA"), None);
     }
 
     #[test]

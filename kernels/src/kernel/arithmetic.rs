@@ -8,19 +8,21 @@ use crate::kernel::Cost;
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-/// Floating-point chains of each thread, and steps of each in one iteration.
+/// Floating-point chains of each thread.
 const REAL_CHAINS: u32 = 8;
-const REAL_STEPS: u64 = 4;
 
 /// The chains of one precision: the launch, its check and the host's result.
 macro_rules! real_chain {
-    ($chain:ident, $real:ident, $flops:ident, $name:literal, $verify:ident, $reference:ident) => {
+    (
+        $chain:ident, $real:ident, $steps:literal, $flops:ident, $name:literal, $verify:ident,
+        $reference:ident
+    ) => {
         /// Runs eight chains of multiply-adds in every thread.
         #[derive(Debug, Clone, Copy)]
         pub struct $chain {
             /// One number per thread.
             pub out: DevicePtr,
-            /// Iterations of 32 multiply-adds each.
+            #[doc = concat!("Iterations of ", $steps, " steps, each a multiply-add of each chain.")]
             pub iterations: u32,
             /// x becomes x * mul + add.
             pub mul: $real,
@@ -40,7 +42,7 @@ macro_rules! real_chain {
         launcher! {
             $chain(self), self.grid,
             [ptr self.out, u32 self.iterations, $real self.mul, $real self.add] => {
-                let steps = self.grid.total_threads() * u64::from(self.iterations) * REAL_STEPS;
+                let steps = self.grid.total_threads() * u64::from(self.iterations) * $steps;
                 Cost { $flops: 2 * steps * u64::from(REAL_CHAINS), ..Cost::default() }
             }
         }
@@ -52,7 +54,7 @@ macro_rules! real_chain {
         }
 
         fn $reference(thread_in_block: u32, launch: &$chain) -> $real {
-            let steps = u64::from(launch.iterations) * REAL_STEPS;
+            let steps = u64::from(launch.iterations) * $steps;
             let chain = |number: u32| {
                 let first = (thread_in_block + number) as $real;
                 (0..steps).fold(first, |x, _| x.mul_add(launch.mul, launch.add))
@@ -62,8 +64,8 @@ macro_rules! real_chain {
     };
 }
 
-real_chain!(Fp32Chain, f32, fp32_flops, "fp32_chain", verify_fp32_chain, fp32_reference);
-real_chain!(Fp64Chain, f64, fp64_flops, "fp64_chain", verify_fp64_chain, fp64_reference);
+real_chain!(Fp32Chain, f32, 32, fp32_flops, "fp32_chain", verify_fp32_chain, fp32_reference);
+real_chain!(Fp64Chain, f64, 4, fp64_flops, "fp64_chain", verify_fp64_chain, fp64_reference);
 
 /// Checks that every thread has the host's result, for each number of iterations.
 fn verify_chains<T: Pod + PartialEq + Debug, L: Launcher>(
@@ -269,7 +271,7 @@ mod tests {
         let fp32 = Fp32Chain::bounded(NULL, 1, one);
         assert_eq!(fp32.cost().fp32_flops, 2 * count(Kernel::Fp32Chain, "fma.rn.f32"));
         let many = Fp32Chain::bounded(NULL, 1 << 31, Grid::new(1 << 10, 1 << 10));
-        assert_eq!(many.cost().fp32_flops, 64 << 51);
+        assert_eq!(many.cost().fp32_flops, 512 << 51);
         let fp64 = Fp64Chain::bounded(NULL, 1, one);
         assert_eq!(fp64.cost().fp64_flops, 2 * count(Kernel::Fp64Chain, "fma.rn.f64"));
         assert_eq!(fp64.args().sizes(), [8, 4, 8, 8]);

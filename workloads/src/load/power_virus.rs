@@ -15,7 +15,7 @@ use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared};
 
 /// Bytes that an SM copies during one iteration of the chains: about the DRAM bandwidth per SM,
 /// similar for every generation.
-const BYTES_PER_SM_AND_ITERATION: u64 = 1024;
+const BYTES_PER_SM_AND_ITERATION: u64 = 8192;
 
 pub(super) const POWER_VIRUS: &[Load] = &[Load {
     facts: &workload::POWER_VIRUS,

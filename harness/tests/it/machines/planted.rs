@@ -67,8 +67,8 @@ pub struct Params {
 /// The kernel of `compute` and `fma-hog` (`fp32_chain.cu`): threads of a block, multiply-adds of an
 /// iteration, and its instructions with those of the loop.
 const THREADS: f64 = 256.0;
-const MULTIPLY_ADDS: f64 = 32.0;
-const INSTRUCTIONS: f64 = 35.0;
+const MULTIPLY_ADDS: f64 = 256.0;
+const INSTRUCTIONS: f64 = 259.0;
 const WARP: f64 = 32.0;
 
 const QUOTA: &str = r#", "time-slicing", "mps", "mps-quota""#;
