@@ -5,8 +5,8 @@
 //
 // One iteration is 32 steps of 8 FMAs: 256 FMAs, 512 operations, beside 3 or 4 instructions of the
 // loop (98.5 % of the issue slots or more). Eight chains cover the FMA latency (4 cycles since
-// Volta) with few warps. mul and add are arguments so that the compiler cannot fold them; the sum of
-// the chains is stored so that it cannot remove them.
+// Volta) with few warps. mul and add are arguments so that the compiler cannot fold them; the sum
+// of the chains is stored so that it cannot remove them.
 extern "C" __global__ void fp32_chain(float *out, unsigned int iterations, float mul, float add)
 {
     const unsigned int thread = blockIdx.x * blockDim.x + threadIdx.x;
