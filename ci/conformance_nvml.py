@@ -9,8 +9,9 @@ that calls libcuda through ctypes. The expected figures are those of the machine
     gpubench virtual-gpu exec --machine turing -- DIR/bin/python ci/conformance_nvml.py
     gpubench virtual-gpu exec --machine hopper -- DIR/bin/python ci/conformance_nvml.py
 
-A line is printed for every check; the exit status is 1 when one failed, 2 when the environment has
-no virtual GPU or a client is missing.
+A line is printed for every check; the exit status is 1 when one failed, 2 when a client is missing.
+With `--real` the first device of the host is checked instead, without a fault, without MIG, and
+without figures that only a machine file knows.
 """
 
 import ctypes
@@ -60,6 +61,8 @@ def eventually(what, read, holds):
 
 def buffer_mib(machine):
     """Size of each of the tenant's two buffers, in whole pages: together more than the L2 holds."""
+    if machine is None:
+        return 512
     half = machine["memory"]["l2_kib"] // 1024 // 2
     return max(4, half // 2 * 2 + 2)
 
@@ -105,7 +108,7 @@ def tenant():
     cuda.alloc(256 * MIB)
     print("ready", flush=True)
     sys.stdin.readline()
-    size = buffer_mib(tomllib.loads(MACHINE.read_text())) * MIB
+    size = buffer_mib(tomllib.loads(MACHINE.read_text()) if MACHINE.exists() else None) * MIB
     to, source = cuda.alloc(size), cuda.alloc(size)
     copy = cuda.kernel("stream_copy")
     os.set_blocking(sys.stdin.fileno(), False)
@@ -369,10 +372,41 @@ def faulted(nvml, device, tenant_process):
     equal("recovery action after the fault", recovery, 0)
 
 
+def real(nvml, device):
+    """What holds of every device, beside a tenant that only computes."""
+    by_uuid = nvml.nvmlDeviceGetHandleByUUID(nvml.nvmlDeviceGetUUID(device))
+    equal("name by UUID", nvml.nvmlDeviceGetName(by_uuid), nvml.nvmlDeviceGetName(device))
+    memory = nvml.nvmlDeviceGetMemoryInfo(device, version=nvml.nvmlMemory_v2)
+    equal("parts of the memory", memory.reserved + memory.used + memory.free, memory.total)
+    tenant_process = Tenant()
+    try:
+        tenant_process.tell()
+        equal("the tenant's second word", tenant_process.hear(), "loading")
+        for what, read, holds in [
+            ("processes", lambda: nvml.nvmlDeviceGetComputeRunningProcesses(device),
+             lambda found: tenant_process.pid in [process.pid for process in found]),
+            ("utilisation", lambda: nvml.nvmlDeviceGetUtilizationRates(device).gpu,
+             lambda found: found > 50),
+            ("no idle clocks", lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(device),
+             lambda found: not found & 1),
+        ]:
+            eventually(f"{what} with the tenant", read, holds)
+        # One of them cuts long names.
+        product = nvml.nvmlDeviceGetName(device).removeprefix("NVIDIA ")[:8]
+        for client in (["gpustat"], ["nvitop", "--once", "--ascii"]):
+            text = run(beside_python(client[0]), *client[1:])
+            check(f"{client[0]} prints {product}", product in text, text)
+    finally:
+        tenant_process.kill()
+    eventually("the tenant is gone", lambda: nvml.nvmlDeviceGetComputeRunningProcesses(device),
+               lambda found: tenant_process.pid not in [process.pid for process in found])
+
+
 def main():
-    folder = os.environ.get("GPUBENCH_VIRTUAL_GPU")
-    if not folder:
-        print("no virtual GPU: run this under `gpubench virtual-gpu exec`", file=sys.stderr)
+    is_real = sys.argv[1:] == ["--real"]
+    if not is_real and not os.environ.get("GPUBENCH_VIRTUAL_GPU"):
+        print("no virtual GPU: run this under `gpubench virtual-gpu exec`, or with --real",
+              file=sys.stderr)
         return 2
     # Only looked up: importing gpustat would change pynvml.
     missing = [name for name in ("pynvml", "gpustat", "nvitop") if find_spec(name) is None]
@@ -381,7 +415,6 @@ def main():
         return 2
     import pynvml as nvml
 
-    machine = tomllib.loads(MACHINE.read_text())
     try:
         nvml.nvmlDeviceGetCount()
         found = None
@@ -391,6 +424,11 @@ def main():
           isinstance(found, nvml.NVMLError_Uninitialized), found)
     nvml.nvmlInit()
     device = nvml.nvmlDeviceGetHandleByIndex(0)
+    if is_real:
+        real(nvml, device)
+        print(f"{len(failures)} failed", flush=True)
+        return 1 if failures else 0
+    machine = tomllib.loads(MACHINE.read_text())
     identity(nvml, device, machine)
     idle(nvml, device, machine)
     tenant_process = Tenant()

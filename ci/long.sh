@@ -15,7 +15,7 @@ export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
 steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines contention
-    profiles nights clients manifests slurm prometheus packages crates)
+    profiles nights clients manifests slurm prometheus packages crates hardware aarch64)
 package=(--locked -p gpubench-workloads)
 
 # The count of committed rows, in every order of execution that the memory model allows.
@@ -233,6 +233,49 @@ step_crates() {
         xargs -n 1 sed -n '/^\[package\]/,/^$/s/^name = "\(.*\)"$/\1/p')
     # shellcheck disable=SC2086
     plain cargo package --locked $(printf ' --package %s' $list)
+}
+
+# What is run on hardware that is there for 30, 9 and 3 minutes, on the virtual H100. It prints the
+# status, time and size of each step.
+step_hardware() (
+    program=$(built)
+    scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-day.XXXXXX")
+    trap 'rm -rf "$scratch"' EXIT
+    for part in "30" "9" "3 --from kernels"; do
+        # shellcheck disable=SC2086 # minutes, and perhaps an option
+        GPUBENCH="$program" timeout --kill-after=30 45m bash ci/hardware/day.sh --minutes $part \
+            --device virtual:h100-80 "$scratch/${part%% *}"
+        tar --create --xz --directory "$scratch" "${part%% *}" | wc --bytes
+    done
+)
+
+# The program and the tests of the pure packages for 64-bit ARM, these run by user-mode emulation.
+# Skipped by name without the Rust target, Debian's cross linker, or the emulator.
+step_aarch64() {
+    local target=aarch64-unknown-linux-gnu linker=aarch64-linux-gnu-gcc
+    local name=CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU list
+    if ! rustc --print target-libdir --target "$target" | xargs test -d; then
+        say "skipped: no Rust target $target"
+        return
+    fi
+    if ! command -v "$linker" >/dev/null; then
+        say "skipped: no $linker (Debian: gcc-aarch64-linux-gnu)"
+        return
+    fi
+    export "${name}_LINKER=$linker" "${name}_RUNNER=qemu-aarch64 -L /usr/aarch64-linux-gnu"
+    plain cargo build --locked --release --target "$target"
+    if ! command -v qemu-aarch64 >/dev/null; then
+        say "tests skipped: no qemu-aarch64 (Debian: qemu-user)"
+        return
+    fi
+    list=$(printf ' --package gpubench-%s' record stats catalogue plan judge)
+    # shellcheck disable=SC2086 # a list of options
+    plain timeout --kill-after=30 60m cargo test --locked --release --target "$target" --lib $list
+    if [ -x target/packages/bin/cargo-zigbuild ]; then
+        GPUBENCH_TARGET=$target plain bash ci/packages/build.sh
+    else
+        say "packages skipped: their programs come with the step packages"
+    fi
 }
 
 choose_steps "$@"

@@ -11,8 +11,8 @@ source ci/steps.sh
 export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
 packages=(--locked --workspace)
-steps=(fmt clippy oracles build tests fuzz damage kills tidy dummies msrv ptx smoke corpus fidelity
-    readers clients)
+steps=(fmt clippy oracles build tests fuzz damage kills tidy dummies msrv ptx smoke hardware corpus
+    fidelity readers clients)
 
 # A folder of its own per run, removed at every exit.
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-test.XXXXXX")
@@ -181,6 +181,13 @@ step_smoke() {
     bounded 10m cargo run --locked --release -- matrix --device virtual --profile smoke --out "$out"
     cargo run --locked --release --quiet -- report "$out" --format json >"$scratch/smoke.json"
     python3 ci/check_smoke.py "$scratch/smoke.json"
+}
+
+# The first steps of ci/hardware/day.sh, as they run on hardware.
+step_hardware() {
+    cargo build --locked --release --quiet
+    GPUBENCH="$(built)/gpubench" bounded 5m bash ci/hardware/day.sh --only facts,smoke \
+        --device virtual:h100-80 "$scratch/day"
 }
 
 # What users see, byte for byte: a change of it is a changed line of ci/corpus/expected.txt.

@@ -19,7 +19,7 @@ SMS, THREADS_PER_SM, L2_BYTES = 16, 39, 38
 LAST_ATTRIBUTE = 160
 RESOURCE_OF_SMS = 1
 THREADS = 256
-LAUNCHES = 4
+LAUNCHES = 3
 # A size for which one launch takes about a millisecond.
 ITERATIONS = 4096
 

@@ -4,16 +4,21 @@
 # The programs are those of ci/install-packages.sh. The stage, target/portable/stage, is the tree
 # that the archive, the deb and the container image are made of.
 #
-# GPUBENCH_MAINTAINER is the maintainer of the deb, `NAME <ADDRESS>`.
+# GPUBENCH_MAINTAINER is the maintainer of the deb, `NAME <ADDRESS>`. GPUBENCH_TARGET is another target,
+# whose packages go to target/dist-ARCH; the program then runs under qemu-ARCH to write its pages.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-target=x86_64-unknown-linux-gnu
+target=${GPUBENCH_TARGET:-x86_64-unknown-linux-gnu}
+arch=${target%%-*}
 # RHEL 8 has 2.28, Ubuntu 20.04 has 2.31.
 glibc=2.28
 root=$PWD
-dist=$root/target/dist
-portable=$root/target/portable
+dist=$root/target/dist portable=$root/target/portable run=()
+if [ "$arch" != "$(uname -m)" ]; then
+    dist=$dist-$arch
+    run=("qemu-$arch" -L "/usr/$arch-linux-gnu")
+fi
 stage=$portable/stage
 export PATH="$root/target/packages/bin:$PATH"
 export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
@@ -40,11 +45,11 @@ share=$stage/share
 doc=$share/doc/gpubench
 install -D -m 755 "$program" "$stage/bin/gpubench"
 mkdir -p "$share/man/man1" "$doc"
-"$program" man --output "$share/man/man1" >/dev/null
+"${run[@]}" "$program" man --output "$share/man/man1" >/dev/null
 # Writes the completions for a shell where that shell looks for them.
 completions() {
     mkdir -p "$share/$2"
-    "$program" completions "$1" >"$share/$2/$3"
+    "${run[@]}" "$program" completions "$1" >"$share/$2/$3"
 }
 completions bash bash-completion/completions gpubench
 completions zsh zsh/vendor-completions _gpubench
@@ -64,7 +69,7 @@ bom=gpubench.cdx.json
 mv "$copy/harness/bom.json" "$dist/$bom"
 
 # The archive, for hosts without dpkg: equal bytes for equal contents.
-archive=gpubench-$version-x86_64-linux.tar.gz
+archive=gpubench-$version-$arch-linux.tar.gz
 tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
     --directory "$portable" --transform "s,^stage,gpubench-$version," stage |
     gzip --no-name --best >"$dist/$archive"
@@ -82,5 +87,5 @@ cargo deb --quiet --no-build --no-strip --locked --package gpubench --target "$t
     --maintainer "$maintainer" --output "$dist/"
 
 (cd "$dist" && sha256sum -- * >SHA256SUMS)
-say "in target/dist:"
+say "in $dist:"
 ls -l "$dist"
