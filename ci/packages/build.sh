@@ -4,8 +4,8 @@
 # The programs are those of ci/install-packages.sh. The stage, target/portable/stage, is the tree
 # that the archive, the deb and the container image are made of.
 #
-# GPUBENCH_MAINTAINER is the maintainer of the deb, `NAME <ADDRESS>`. GPUBENCH_TARGET is another target,
-# whose packages go to target/dist-ARCH; the program then runs under qemu-ARCH to write its pages.
+# GPUBENCH_MAINTAINER is the maintainer of the deb, `NAME <ADDRESS>`. GPUBENCH_TARGET is another
+# target, whose packages go to target/dist-ARCH; the program writes its pages under qemu-ARCH.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

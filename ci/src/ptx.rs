@@ -111,8 +111,8 @@ fn check_issue_share(wheels: &Path, text: &Path, op: &str, least: f64) -> Result
     fs::remove_file(&cubin).map_err(|e| format!("cannot remove {}: {e}", cubin.display()))
 }
 
-/// The part of the instructions that have this opcode, in the loop that has the most of them; `None`
-/// without such a loop. A loop is what lies between a label and a later branch to it.
+/// The part of the instructions that have this opcode, in the loop that has the most of them;
+/// `None` without such a loop. A loop is what lies between a label and a later branch to it.
 fn issue_share(sass: &str, opcode: &str) -> Option<f64> {
     let mut labels = Vec::new();
     let mut opcodes: Vec<&str> = Vec::new();
