@@ -7,6 +7,9 @@ use crate::fault::FaultTrial;
 use crate::plan::{Cell, Plan};
 use crate::provenance::Provenance;
 
+/// The failure of a cell that an interruption ended.
+pub const INTERRUPTED: &str = "interrupted";
+
 /// What a later start of a run needs beside its plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSettings {

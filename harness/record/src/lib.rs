@@ -61,7 +61,7 @@ pub use figures::{CellFigures, TenantFigures};
 pub use figures::{Dose, DoseCurve, DosePoint, DoseRise};
 pub use figures::{Ends, Estimate, Parts};
 pub use gate::Gate;
-pub use interruption::{Interruption, Left, RunSettings};
+pub use interruption::{INTERRUPTED, Interruption, Left, RunSettings};
 pub use json::Json;
 pub use matrix::Margins;
 pub use matrix::{BLOCKS_MIN, BlocksLost, LostBlock, LostKind, MatrixRow, OverallRow};

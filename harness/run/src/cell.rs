@@ -11,8 +11,8 @@ use gpubench_host::mechanism::Observation;
 use gpubench_host::tenant::TenantError;
 use gpubench_plan::phase_ns;
 use gpubench_record::{
-    Calibration, Cell, CellSpan, FromTenant, LoadSpec, Outcome, Plan, RefusalKind, Role, RunEvent,
-    Surroundings, TenantResult, ToTenant, Unobserved,
+    Calibration, Cell, CellSpan, FromTenant, INTERRUPTED, LoadSpec, Outcome, Plan, RefusalKind,
+    Role, RunEvent, Surroundings, TenantResult, ToTenant, Unobserved,
 };
 use gpubench_store::log_path;
 use tokio::task::JoinSet;
@@ -231,7 +231,7 @@ async fn measure(
             // A wait that panicked has dropped its tenant, which kills the process.
             _ => {
                 is_abandoned = true;
-                failures.push("interrupted".to_owned());
+                failures.push(INTERRUPTED.to_owned());
                 handles.reap().await?;
             }
         }

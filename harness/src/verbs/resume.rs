@@ -15,8 +15,8 @@ use gpubench_plan::blocks_left;
 use gpubench_plan::profile;
 use gpubench_plan::profile::Profile;
 use gpubench_record::{
-    Calibration, DeviceIdentity, DeviceKind, Interruption, Outcome, Plan, ProbeFound, Provenance,
-    RunEvent, RunSettings,
+    Calibration, DeviceIdentity, DeviceKind, INTERRUPTED, Interruption, Outcome, Plan, ProbeFound,
+    Provenance, RunEvent, RunSettings,
 };
 use gpubench_run::Continued;
 use gpubench_store::StoreError;
@@ -129,6 +129,14 @@ macro_rules! ids {
     };
 }
 
+/// The cell that ended with this event. One that the interruption ended runs again with its block,
+/// also where it was the last one of it.
+fn ended(event: &RunEvent) -> Option<&String> {
+    let RunEvent::CellEnded { id, failure, .. } = event else { return None };
+    let mut reasons = failure.iter().flat_map(|failure| failure.split("; "));
+    (!reasons.any(|reason| reason == INTERRUPTED)).then_some(id)
+}
+
 impl Interrupted {
     /// The command line that began it.
     #[must_use]
@@ -151,7 +159,7 @@ impl Interrupted {
     pub fn resumed(self, provenance: Provenance, boot_id: Option<String>) -> ResumedRun {
         let mut plan = self.plan;
         let began: BTreeSet<String> = ids!(self.events, CellBegan).collect();
-        let ended: BTreeSet<String> = ids!(self.events, CellEnded).collect();
+        let ended: BTreeSet<String> = self.events.iter().filter_map(ended).cloned().collect();
         let waived = |victim: &str, aggressor: Option<&str>| {
             let calibration = self.calibration.as_ref();
             calibration.is_some_and(|one| one.waived(victim, aggressor).is_some())
@@ -390,7 +398,7 @@ mod tests {
 
     use gpubench_run::probe::CATALOGUE;
 
-    use super::{equal, name};
+    use super::{ended, equal, name};
 
     #[test]
     fn every_value_that_differs_is_named_with_both_values() {
@@ -404,6 +412,24 @@ mod tests {
             "cannot resume the run in out: driver: \"580\" before, \"590\" now; clock: \"wall\" \
              before, \"virtual\" now"
         );
+    }
+
+    #[test]
+    fn a_cell_that_an_interruption_ended_has_not_ended() {
+        for (failure, has_ended) in [
+            (None, true),
+            (Some("the victim ended"), true),
+            (Some("interrupted"), false),
+            (Some("interrupted; the victim ended"), false),
+        ] {
+            let event = serde_json::json!({
+                "event": "cell-ended", "id": "0001", "tenants": [], "failure": failure,
+                "other_processes": null, "throttle_reasons": null, "xids": null,
+                "cpu_steal_ratio": null,
+            });
+            let event = serde_json::from_value(event).expect("an event");
+            assert_eq!(ended(&event).is_some(), has_ended, "{failure:?}");
+        }
     }
 
     #[test]
