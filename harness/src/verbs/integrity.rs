@@ -3,8 +3,8 @@
 use std::mem::take;
 
 use gpubench_judge::score;
-use gpubench_record::{Outcome, RunRecord, json};
-use serde_json::{Map, Value};
+use gpubench_record::{CellResult, Outcome, RunRecord, json as record_json};
+use serde_json::{Map, Value, json};
 
 use super::record::rescore;
 
@@ -92,8 +92,8 @@ fn differences(stored: &RunRecord, made: &RunRecord) -> Vec<String> {
     if stored == made {
         return Vec::new();
     }
-    let [stored, made] = [stored, made].map(|run| json::value(run).unwrap_or_default());
-    let mut found = Found::default();
+    let [stored, made] = [stored, made].map(|run| record_json::value(run).unwrap_or_default());
+    let mut found = Found::of("cells");
     for part in SCORES {
         // Records of format 1.0 lack the parts that were added then.
         let is_new = matches!(part, "operator" | "claims") && is_empty(stored.get(part));
@@ -108,17 +108,36 @@ fn is_empty(rows: Option<&Value>) -> bool {
     rows.and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
-#[derive(Default)]
+/// The figures and counts of cells that do not follow from their samples, where `made` are the same
+/// cells judged by them.
+pub fn cells_again(stored: &[CellResult], made: &[CellResult]) -> Vec<String> {
+    let mut found = Found::of("samples");
+    let parts = |cell: &CellResult| {
+        let figures = serde_json::to_value(&cell.figures).unwrap_or_default();
+        json!({ "rates": figures, "requests": cell.requests, "lone_ns": cell.lone_ns })
+    };
+    for (stored, made) in stored.iter().zip(made).filter(|(stored, made)| stored != made) {
+        found.values(&format!("cell {}:", stored.cell.id), &parts(stored), &parts(made));
+    }
+    found.sentences()
+}
+
 struct Found {
+    /// What everything follows from.
+    source: &'static str,
     named: Vec<String>,
     count: usize,
 }
 
 impl Found {
+    const fn of(source: &'static str) -> Self {
+        Self { source, named: Vec::new(), count: 0 }
+    }
+
     fn sentences(mut self) -> Vec<String> {
         let more = self.count - self.named.len();
         if more > 0 {
-            self.named.push(format!("{more} more scores do not follow from the cells"));
+            self.named.push(format!("{more} more figures do not follow from the {}", self.source));
         }
         self.named
     }
@@ -157,9 +176,10 @@ impl Found {
             }
             (Value::Number(a), Value::Number(b)) if is_close(a.as_f64(), b.as_f64()) => {}
             _ if stored == made => {}
-            _ => self.add(|| {
-                format!("{place} is {}, and {} follows from the cells", short(stored), short(made))
-            }),
+            _ => {
+                let (stored, made, source) = (short(stored), short(made), self.source);
+                self.add(|| format!("{place} is {stored}, and {made} follows from the {source}"));
+            }
         }
     }
 

@@ -15,12 +15,12 @@ use gpubench_store::latency::PERCENTILES;
 use gpubench_store::latency::{CurveOf, LatencyChart, LatencyCurve};
 use gpubench_store::timeline::Timeline;
 use gpubench_store::{
-    CHECKSUMS_FILE, RECORD_FILE, SIGNATURE_FILE, files_with_checksum, finish, seal,
+    CHECKSUMS_FILE, RECORD_FILE, SAMPLES_FILE, SIGNATURE_FILE, files_with_checksum, finish, seal,
     write_record_json,
 };
 
-use super::integrity::score_again;
-use super::record::{JudgeError, rescore, score_folder, score_opened};
+use super::integrity::{cells_again, score_again};
+use super::record::{JudgeError, judged, rescore, score_folder, score_opened};
 use super::session::comparison;
 use super::signing::VerifyingKey;
 use super::{signing, verdict};
@@ -101,8 +101,8 @@ pub struct Verified {
     pub summary: String,
 }
 
-/// Checks the files of a record against their checksums, its scores against its cells, and its
-/// signature where a key is given.
+/// Checks the files of a record against their checksums, its scores against its cells, these
+/// against their samples, and its signature where a key is given.
 pub fn verified(dir: &Path, key: Option<&VerifyingKey>) -> Result<Verified, ExpectedError> {
     let mut found = verified_without_key(dir)?;
     match key {
@@ -136,10 +136,24 @@ fn verified_without_key(dir: &Path) -> Result<Verified, ExpectedError> {
         });
     }
     let Checked { run, note, .. } = checked(&record);
-    let cells = run.cells.len();
-    let scores =
-        note.unwrap_or_else(|| format!("the scores follow from {}", counted(cells, "cell")));
-    Ok(Verified { problems: run.problems, summary: format!("{files}; {scores}") })
+    let cells = counted(run.cells.len(), "cell");
+    let has_samples = dir.join(SAMPLES_FILE).exists();
+    let (mut problems, scores) = (
+        run.problems,
+        match (note, has_samples) {
+            (Some(note), _) => note,
+            (None, true) => format!("the scores follow from {cells}, and these from their samples"),
+            (None, false) => format!("the scores follow from {cells}; it has no samples"),
+        },
+    );
+    // Other rules than those of today may have judged the cells of other records.
+    if has_samples && record.run().scoring == score::VERSION {
+        match judged(&record) {
+            Ok(again) => problems.extend(cells_again(&record.run().cells, &again.run.cells)),
+            Err(error) => problems.push(format!("its cells cannot be judged again: {error}")),
+        }
+    }
+    Ok(Verified { problems, summary: format!("{files}; {scores}") })
 }
 
 /// Opens these records and returns the newest, which also counts the fault trials of the others.

@@ -100,6 +100,24 @@ fn named(lab: &Lab, path: &Path, place: &str) -> TestResult {
     Ok(())
 }
 
+/// A better rate in `record.json`, with checksums made again: the samples say otherwise.
+#[test]
+fn a_figure_that_does_not_follow_from_the_samples_is_named() -> TestResult {
+    let lab = lab()?;
+    let whole = run(&lab, &["report", "run", "--verify"])?.ended_with(0)?;
+    assert!(whole.stdout.contains(", and these from their samples"), "{}", whole.stdout);
+    let path = lab.path("run/record.json");
+    let mut record: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
+    let rate = &mut record["cells"][0]["rates"]["closed_rate_per_s"];
+    *rate = (1.5 * rate.as_f64().ok_or("no rate")?).into();
+    std::fs::write(&path, serde_json::to_string_pretty(&record)?)?;
+    gpubench_store::seal(&lab.path("run"))?;
+    let changed = run(&lab, &["report", "run", "--verify"])?.ended_with(4)?.stdout;
+    let mut lines = changed.lines().filter(|line| line.contains("rates closed_rate_per_s is "));
+    assert!(lines.any(|line| line.ends_with(" follows from the samples")), "{changed}");
+    Ok(())
+}
+
 /// A better level in `record.json`, with checksums made again: the cells say otherwise.
 fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format(lab: &Lab) -> TestResult {
     let path = lab.path("run/record.json");
