@@ -142,6 +142,7 @@ pub(crate) fn doing(message: &ToTenant) -> &'static str {
         ToTenant::Calibrate { .. } => "calibrating",
         ToTenant::Verify { .. } => "verifying",
         ToTenant::FindSms => "finding its SMs",
+        ToTenant::FindTimerStep => "finding the step of the timer",
         ToTenant::TryAllocate { .. } => "trying to allocate",
         ToTenant::Probe { .. } => "probing",
         ToTenant::Prepare { .. } => "preparing a cell",

@@ -99,6 +99,8 @@ pub enum ToTenant {
     },
     /// Find the SMs on which blocks of a kernel run.
     FindSms,
+    /// Find the step of the clock that kernels read.
+    FindTimerStep,
     /// Try to allocate device memory, and free it.
     TryAllocate {
         /// How much.
@@ -219,6 +221,11 @@ pub enum FromTenant {
     FoundSms {
         /// Their numbers, each once, in order.
         sms: Vec<u32>,
+    },
+    /// The step of the clock that kernels read.
+    FoundTimerStep {
+        /// The shortest of many; 0 where the clock did not advance.
+        ns: u64,
     },
     /// An allocation was tried.
     Tried {

@@ -26,6 +26,16 @@ const SPLIT: &str = "cuDevSmResourceSplitByCount";
 const INVALID_VALUE: i32 = 1;
 const INVALID_CONFIGURATION: i32 = 915;
 
+impl Device {
+    /// The least SMs of a partition, and the multiple that partitions have; zeros before CUDA 13.
+    pub fn partition_steps(&self) -> Result<[u32; 2], DriverError> {
+        let mut whole = DevResource::EMPTY;
+        // SAFETY: writes one resource.
+        unsafe { self.driver.api.device_get_dev_resource(self.handle, &raw mut whole, TYPE_SM) }?;
+        Ok([whole.min_partition, whole.alignment])
+    }
+}
+
 impl Context {
     /// The green context number `index` of `count` equal partitions of the SMs. All partitions
     /// share the primary context, with its address space and flags; a remainder of SMs stays

@@ -46,18 +46,17 @@ impl Session {
         };
         let mut facts = facts(driver, &device)?;
         super::tenant::add_facts(driver, &context, &mut facts)?;
+        let (least_urgent, most_urgent) = context.stream_priority_range()?;
+        for (name, value) in
+            [("stream_priority_least", least_urgent), ("stream_priority_greatest", most_urgent)]
+        {
+            facts.insert(name.to_owned(), value.to_string());
+        }
         let stream = match inside {
             Some(Inside::StreamPriority { high }) => {
-                let (least_urgent, most_urgent) = context.stream_priority_range()?;
                 let wanted = if high { most_urgent } else { least_urgent };
                 let stream = Stream::with_priority(&context, wanted)?;
-                for (name, value) in [
-                    ("stream_priority", stream.priority()?),
-                    ("stream_priority_least", least_urgent),
-                    ("stream_priority_greatest", most_urgent),
-                ] {
-                    facts.insert(name.to_owned(), value.to_string());
-                }
+                facts.insert("stream_priority".to_owned(), stream.priority()?.to_string());
                 stream
             }
             _ => Stream::new(&context)?,
@@ -207,11 +206,19 @@ fn facts(driver: &Driver, device: &Device) -> Result<Facts, DriverError> {
         ("clock_khz", Attribute::ClockRateKhz),
         ("ecc_enabled", Attribute::EccEnabled),
         ("compute_mode", Attribute::ComputeMode),
+        ("integrated", Attribute::Integrated),
     ] {
         // Newer drivers dropped some of these; an unknown attribute is left out.
         if let Ok(value) = device.attribute(attribute) {
             facts.insert(name.to_owned(), value.to_string());
         }
+    }
+    // Drivers before 12.4 have no such call, and those before 13 do not tell the sizes.
+    if let Ok([least, multiple]) = device.partition_steps()
+        && least > 0
+    {
+        facts.insert("sm_partition_min".to_owned(), least.to_string());
+        facts.insert("sm_partition_multiple".to_owned(), multiple.to_string());
     }
     Ok(facts)
 }

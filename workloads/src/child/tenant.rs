@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use gpubench_kernels::driver::{Context, DeviceBuffer, Driver, DriverError, Grid};
-use gpubench_kernels::kernel::timing::{BlockTrace, ROW_WORDS, decode};
+use gpubench_kernels::kernel::timing::{BlockTrace, GAP_WORDS, ROW_WORDS, decode};
 use gpubench_kernels::{Launcher, driver};
 use gpubench_record::wire::{Inside, Participants};
 use gpubench_record::{FromTenant, ProbeStep, RefusalKind, ToTenant, Verification};
@@ -49,6 +49,7 @@ impl Tenant {
             }
             ToTenant::Verify { workloads } => self.verify(&workloads),
             ToTenant::FindSms => self.find_sms(),
+            ToTenant::FindTimerStep => self.find_timer_step(),
             ToTenant::TryAllocate { bytes } => self.try_allocate(bytes),
             ToTenant::Probe { step } => self.probe(&step),
             ToTenant::Prepare { id: _, workload, load, log, capacity_rows, cpu, reaper_cpu } => {
@@ -163,6 +164,14 @@ impl Tenant {
         Ok(FromTenant::FoundSms { sms })
     }
 
+    fn find_timer_step(&mut self) -> Result<FromTenant, Failure> {
+        const DOING: &str = "finding the step of the timer";
+        let open = usable(&mut self.open, DOING)?;
+        let gpu = &open.session.gpu;
+        let ns = joined(&self.clock, open.participants, DOING, || timer_step(gpu).doing(DOING))?;
+        Ok(FromTenant::FoundTimerStep { ns })
+    }
+
     fn try_allocate(&mut self, bytes: u64) -> Result<FromTenant, Failure> {
         const DOING: &str = "trying to allocate";
         let open = usable(&mut self.open, DOING)?;
@@ -258,6 +267,27 @@ pub(super) fn sms(gpu: &Gpu) -> Result<Vec<u32>, DriverError> {
         .filter_map(|row| u32::try_from(row.sm).ok())
         .collect();
     Ok(sms.into_iter().collect())
+}
+
+/// The shortest step between different readings of the clock in one block.
+pub(super) fn timer_step(gpu: &Gpu) -> Result<u64, DriverError> {
+    const STEPS: usize = 64;
+    let rows = DeviceBuffer::from_slice(&gpu.context, &[0_u64; ROW_WORDS])?;
+    let gaps = DeviceBuffer::from_slice(&gpu.context, &[0_u64; STEPS * GAP_WORDS])?;
+    let launch = BlockTrace {
+        rows: rows.device_ptr(),
+        gaps: gaps.device_ptr(),
+        gap_capacity: STEPS as u32,
+        spin_ns: 20 * STAY_NS,
+        budget_ns: 1_000_000_000,
+        gap_threshold_ns: 0,
+        grid: Grid::new(1, THREADS),
+    };
+    launch.launch(&gpu.kernels, &gpu.stream)?;
+    gpu.stream.synchronize()?;
+    let traced = decode(&rows.to_vec()?, &gaps.to_vec()?, STEPS);
+    let steps = traced.iter().flat_map(|row| &row.gaps_ns).map(|(before, after)| after - before);
+    Ok(steps.min().unwrap_or(0))
 }
 
 /// Allocates and frees at once; returns the driver's error code if it refuses.

@@ -28,6 +28,11 @@ pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, QueryError> {
         .pci_info()
         .ok()
         .map(|pci| format!("{:08x}:{:08x}", pci.pci_device_id, pci.pci_sub_system_id.unwrap_or(0)));
+    let mut facts = facts(&device);
+    if kind == DeviceKind::Real {
+        let host = of_host(nvml.pci_address()).into_iter();
+        facts.extend(host.filter_map(|(name, fact)| Some((name.to_owned(), fact?))));
+    }
     Ok(DeviceIdentity {
         kind,
         name,
@@ -39,7 +44,7 @@ pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, QueryError> {
         memory_mib: memory.total >> 20,
         l2_kib: 0,
         pci_id,
-        facts: facts(&device),
+        facts,
     })
 }
 
@@ -68,6 +73,13 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
     put("vbios", device.vbios_version().ok());
     put("pcie_generation", device.current_pcie_link_gen().ok().map(text));
     put("pcie_width", device.current_pcie_link_width().ok().map(text));
+    let on = |is_on: bool| if is_on { "on" } else { "off" }.to_owned();
+    put("persistence_mode", device.is_in_persistent_mode().ok().map(on));
+    let gsp = device.gsp_firmware_mode().ok().map(|mode| match device.gsp_firmware_version() {
+        Ok(version) if mode.enabled => format!("on, {version}"),
+        _ => on(mode.enabled),
+    });
+    put("gsp_firmware", gsp);
     facts
 }
 
@@ -91,6 +103,40 @@ pub fn complete(identity: &mut DeviceIdentity, facts: &BTreeMap<String, String>)
     if let Some(bytes) = number("l2_bytes") {
         identity.l2_kib = bytes >> 10;
     }
+    let text = |name: &str| facts.get(name).map(String::as_str);
+    let integrated = text("integrated").map(|one| if one == "0" { "false" } else { "true" });
+    let range = |[from, to]: [&str; 2], between: &str| {
+        Some(format!("{}{between}{}", text(from)?, text(to)?))
+    };
+    let steps = range(["sm_partition_min", "sm_partition_multiple"], ", in multiples of ");
+    let priorities = range(["stream_priority_least", "stream_priority_greatest"], " to ");
+    for (name, fact) in [
+        ("integrated", integrated.map(str::to_owned)),
+        ("green_context_min_sms", steps),
+        ("stream_priorities", priorities),
+    ] {
+        identity.facts.extend(fact.map(|fact| (name.to_owned(), fact)));
+    }
+}
+
+/// Where the driver of this host says what module it is.
+const MODULE: &str = "/proc/driver/nvidia/version";
+
+/// Facts that the host has of a real device: its kernel module and its NUMA node.
+fn of_host(pci: Option<(u32, u32, u32)>) -> [(&'static str, Option<String>); 2] {
+    let module = std::fs::read_to_string(MODULE).ok().map(|text| module_flavour(&text).to_owned());
+    let node = pci.and_then(|(domain, bus, device)| {
+        let path = format!("/sys/bus/pci/devices/{domain:04x}:{bus:02x}:{device:02x}.0/numa_node");
+        let node: i32 = std::fs::read_to_string(path).ok()?.trim().parse().ok()?;
+        // The kernel has -1 for a device without one.
+        Some(if node < 0 { "none".to_owned() } else { node.to_string() })
+    });
+    [("kernel_module", module), ("numa_node", node)]
+}
+
+/// The open kernel modules name themselves in the first line.
+fn module_flavour(version: &str) -> &'static str {
+    if version.contains("Open Kernel Module") { "open" } else { "proprietary" }
 }
 
 // The counters that telemetry records. A counter that the device does not have has no reading.
@@ -197,5 +243,19 @@ impl Nvml {
     pub fn mps_client_pids(&self) -> Result<Vec<u32>, NvmlError> {
         let clients = self.device()?.mps_running_compute_processes()?;
         Ok(clients.into_iter().map(|client| client.pid).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// First lines of both flavours, from public logs.
+    #[test]
+    fn the_flavour_of_the_kernel_module_is_in_its_first_line() {
+        for (line, flavour) in [
+            ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "open"),
+            ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01", "proprietary"),
+        ] {
+            assert_eq!(super::module_flavour(line), flavour);
+        }
     }
 }

@@ -202,6 +202,13 @@ impl Nvml {
         known.map(|(name, peak)| (name.to_owned(), peak)).collect()
     }
 
+    /// Generation and width of its link to the host now; `None` if NVML does not report them.
+    #[must_use]
+    pub fn pcie_link(&self) -> Option<[u32; 2]> {
+        let device = self.device().ok()?;
+        Some([device.current_pcie_link_gen().ok()?, device.current_pcie_link_width().ok()?])
+    }
+
     /// Domain, bus and device number of its PCI address; `None` if NVML does not report it.
     #[must_use]
     pub fn pci_address(&self) -> Option<(u32, u32, u32)> {

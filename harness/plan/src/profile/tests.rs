@@ -263,6 +263,20 @@ fn every_built_in_profile_is_accepted_and_has_a_summary() -> TestResult {
 }
 
 #[test]
+fn the_profiles_of_the_hardware_day_are_accepted() -> TestResult {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../profiles/hardware");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let text = std::fs::read_to_string(&path)?;
+        names.push(parse(&path.display().to_string(), &text, &Overrides::default())?.name);
+    }
+    names.sort();
+    assert_eq!(names, ["day", "dose", "faults", "probes", "repeat"]);
+    Ok(())
+}
+
+#[test]
 fn the_command_line_replaces_settings_and_is_checked() -> TestResult {
     let overrides = Overrides {
         seed: Some(u64::MAX),

@@ -72,10 +72,11 @@ pub fn check_device(
         .build()
         .map_err(|error| ExpectedError::internal(format!("event loop: {error}")))?;
     runtime.block_on(async {
-        let verified = if verify {
-            all_workloads(session).await.map_err(|reason| ExpectedError::NothingRan { reason })?
+        let (verified, step_ns) = if verify {
+            let found = all_workloads(session).await;
+            found.map_err(|reason| ExpectedError::NothingRan { reason })?
         } else {
-            Vec::new()
+            (Vec::new(), 0)
         };
         let folder = PrivateFolder::temporary();
         let folder =
@@ -83,14 +84,36 @@ pub fn check_device(
         let setup = setup(session, facts, profile, &folder)?;
         // Nothing is sent: `doctor` ends with the signal.
         let (_stop, stopped) = watch::channel(false);
-        gpubench_run::run(setup, None, stopped, &mut Silent)
-            .await
-            .map_err(|error| verdict::from_run(error, folder.path()))?;
+        let (nvml, mut link) = (session.nvml(), Link::default());
+        let mut progress = Silent;
+        let mut run = Box::pin(gpubench_run::run(setup, None, stopped, &mut progress));
+        loop {
+            tokio::select! {
+                ended = &mut run => {
+                    ended.map_err(|error| verdict::from_run(error, folder.path()))?;
+                    break;
+                }
+                () = tokio::time::sleep(LINK_PERIOD) => link = link.max(nvml.pcie_link()),
+            }
+        }
+        drop(run);
         let record = Record::open(folder.path())
             .map_err(|error| verdict::from_store(folder.path(), error))?;
-        Ok(report(&record, &session.nvml(), verified))
+        let mut report = report(&record, &nvml, verified);
+        let step = (step_ns > 0).then(|| format!("{step_ns} ns"));
+        let link = link.map(|[generation, width]| format!("generation {generation}, x{width}"));
+        for (name, fact) in [("gpu_timer_step", step), ("pcie_under_load", link)] {
+            report.identity.facts.extend(fact.map(|fact| (name.to_owned(), fact)));
+        }
+        Ok(report)
     })
 }
+
+/// Generation and width of the link to the host, which an idle device lowers.
+type Link = Option<[u32; 2]>;
+
+/// How often the link is read during the check, of which the copies are a part.
+const LINK_PERIOD: Duration = Duration::from_millis(20);
 
 fn setup(
     session: &DeviceSession,
@@ -197,7 +220,10 @@ fn rate(record: &Record, cell: &Cell) -> Result<f64, String> {
 /// Longest wait for an answer.
 const ANSWER: Duration = Duration::from_secs(120);
 
-pub async fn all_workloads(session: &DeviceSession) -> Result<Vec<(String, Verification)>, String> {
+/// The verification of each workload, and the step of the clock of kernels in nanoseconds.
+async fn all_workloads(
+    session: &DeviceSession,
+) -> Result<(Vec<(String, Verification)>, u64), String> {
     let participants = participants_of(0);
     let spawner = Spawner::new(session.environment()).map_err(|error| error.to_string())?;
     let none = BTreeMap::new();
@@ -220,7 +246,7 @@ struct Diagnostic {
 }
 
 impl Diagnostic {
-    async fn verify(&mut self) -> Result<Vec<(String, Verification)>, String> {
+    async fn verify(&mut self) -> Result<(Vec<(String, Verification)>, u64), String> {
         let open = ToTenant::Open {
             ordinal: 0,
             spin: false,
@@ -236,8 +262,12 @@ impl Diagnostic {
             FromTenant::Verified { results } => results.into_iter().collect(),
             other => return Err(format!("unexpected answer to a verification: {other:?}")),
         };
+        let step_ns = match self.request(&ToTenant::FindTimerStep).await? {
+            FromTenant::FoundTimerStep { ns } => ns,
+            other => return Err(format!("unexpected answer to a question for time: {other:?}")),
+        };
         self.request(&ToTenant::Close).await?;
-        Ok(results)
+        Ok((results, step_ns))
     }
 
     /// Sends a message and waits for the answer.
