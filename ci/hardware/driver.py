@@ -153,8 +153,8 @@ def kernels(driver):
         done = 2 * chains * steps * loops * wave * THREADS
         note(rates, f"fma_{chains}_{steps}", done / time_s / 1e12, "Top/s")
     print_fastest("FMA", rates, "Top/s")
-    # Both buffers are eight times the L2, in whole tiles of the largest. A virtual GPU copies on the
-    # cores of its host, and its rates are those of its model.
+    # Both buffers are eight times the L2, in whole tiles of the largest. A virtual GPU copies on
+    # the cores of its host, and its rates are those of its model.
     tile = 16 * 8 * THREADS
     size = min(4 * driver.attribute(L2_BYTES), 2 << 30)
     size //= 8 if os.environ.get("GPUBENCH_VIRTUAL_GPU") else 1
