@@ -301,6 +301,13 @@ impl Machine {
             run_time_limit_ns: self.circumstances.kernel_run_time_limit_ms * 1_000_000,
             mig_dram_leak: sharing::fixed_point(self.defects.mig_dram_leak),
             mig_l2_leak: sharing::fixed_point(self.defects.mig_l2_leak),
+            neighbour_slows: [
+                self.defects.neighbour_slows_compute,
+                self.defects.neighbour_slows_dram,
+                self.defects.neighbour_slows_l2,
+                self.defects.neighbour_slows_copies,
+            ]
+            .map(sharing::fixed_point),
             faults: self.fault_rules(),
             idle_power_mw: milli(self.power.idle_w),
             power_cap_mw: milli(self.power.cap_w),

@@ -58,6 +58,15 @@ pub struct Defects {
     pub mig_dram_leak: f64,
     /// The same for L2 bandwidth.
     pub mig_l2_leak: f64,
+    /// Share of its speed that a kernel bound by arithmetic loses while another context has work,
+    /// whatever the mechanism.
+    pub neighbour_slows_compute: f64,
+    /// The same for kernels bound by DRAM.
+    pub neighbour_slows_dram: f64,
+    /// The same for kernels bound by L2.
+    pub neighbour_slows_l2: f64,
+    /// The same for copies over the host link.
+    pub neighbour_slows_copies: f64,
     /// Faults reach the other compute instances of a GPU instance.
     pub fault_crosses_compute_instances: bool,
     /// Faults reach every context on the device.
@@ -226,9 +235,14 @@ impl Machine {
     }
 
     pub(super) fn check_sharing(&self, path: &str) -> Result<(), MachineError> {
+        let defects = &self.defects;
         let shares = [
-            ("defects.mig_dram_leak", self.defects.mig_dram_leak),
-            ("defects.mig_l2_leak", self.defects.mig_l2_leak),
+            ("defects.mig_dram_leak", defects.mig_dram_leak),
+            ("defects.mig_l2_leak", defects.mig_l2_leak),
+            ("defects.neighbour_slows_compute", defects.neighbour_slows_compute),
+            ("defects.neighbour_slows_dram", defects.neighbour_slows_dram),
+            ("defects.neighbour_slows_l2", defects.neighbour_slows_l2),
+            ("defects.neighbour_slows_copies", defects.neighbour_slows_copies),
         ];
         for (key, share) in shares {
             if !(0.0..1.0).contains(&share) {

@@ -15,7 +15,7 @@ use crate::state::{
 use super::limits::limits;
 use super::placement::Running;
 use super::share::fair_speeds;
-use super::{Queues, Rules, usage};
+use super::{Bound, Queues, Rules, usage};
 
 fn has_engine(state: &State, context: u32) -> bool {
     let context = &state.contexts.rows[context as usize];
@@ -100,6 +100,9 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     } else {
         fair_speeds(running.len(), &limits(state, rules, &running))
     };
+    for (kernel, speed) in running.iter().zip(&mut speeds) {
+        *speed = Bound::of(&kernel.demand).beside(state, rules, kernel.context, *speed);
+    }
     let drawn = |speeds: &[u64]| -> u64 {
         let each = running.iter().zip(speeds);
         each.map(|(kernel, &speed)| (u64::from(kernel.power_mw) * speed) >> FRACTION_BITS).sum()

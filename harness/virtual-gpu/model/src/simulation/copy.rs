@@ -6,7 +6,7 @@
 
 use crate::state::{GpuInstance, Head, NONE, ONE, OpKind, State};
 
-use super::Queues;
+use super::{Bound, Queues, Rules};
 
 const fn engine_of(kind: OpKind) -> Option<usize> {
     match kind {
@@ -74,14 +74,16 @@ fn first(state: &State, queues: &dyn Queues, instance: usize, direction: usize) 
 }
 
 /// Sets the speed of every running copy to its share of the link.
-pub fn set_speeds(state: &mut State) {
+pub fn set_speeds(state: &mut State, rules: &Rules) {
     for direction in 0..2 {
         let busy = |instance: &&GpuInstance| instance.copies[direction].stream != NONE;
         let count = state.instances.live().iter().filter(busy).count() as u64;
         for instance in 0..state.instances.live().len() {
             let stream = state.instances.rows[instance].copies[direction].stream;
             if stream != NONE {
-                state.streams.rows[stream as usize].speed = ONE / count.max(1);
+                let context = state.streams.rows[stream as usize].context;
+                let speed = Bound::Copies.beside(state, rules, context, ONE / count.max(1));
+                state.streams.rows[stream as usize].speed = speed;
             }
         }
     }

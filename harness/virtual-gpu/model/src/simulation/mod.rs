@@ -12,7 +12,10 @@ mod placement;
 mod share;
 mod usage;
 
-use crate::state::{Cause, Head, Interval, NEVER, ONE, Op, OpKind, State, Stream};
+use crate::state::{
+    Cause, FRACTION_BITS, Head, Interval, NEVER, ONE, Op, OpKind, RESOURCES, Resource, State,
+    Stream,
+};
 use answer::FaultRules;
 
 /// The device's constants, from the machine file.
@@ -33,12 +36,49 @@ pub struct Rules {
     pub mig_dram_leak: u64,
     /// The same for L2 bandwidth.
     pub mig_l2_leak: u64,
+    /// Share of its speed that work of each [`Bound`] loses while another context has work, in
+    /// fixed point.
+    pub neighbour_slows: [u64; 4],
     /// How faults are answered, and which contexts they reach.
     pub faults: FaultRules,
     pub idle_power_mw: u64,
     pub power_cap_mw: u64,
     /// Length of the window over which utilisation is averaged.
     pub utilisation_window_ns: u64,
+}
+
+/// What bounds the speed of work.
+#[derive(Clone, Copy)]
+enum Bound {
+    Compute,
+    Dram,
+    L2,
+    Copies,
+}
+
+impl Bound {
+    /// Of a kernel, by what it uses most of.
+    fn of(demand: &[u32; RESOURCES]) -> Self {
+        let used = |resource: &Resource| demand[*resource as usize];
+        let shared = Resource::ALL.into_iter().filter(|one| *one != Resource::SmSlots);
+        match shared.max_by_key(used) {
+            Some(Resource::Dram) => Self::Dram,
+            Some(Resource::L2) => Self::L2,
+            _ => Self::Compute,
+        }
+    }
+
+    /// The speed of work of a context after its planted loss.
+    fn beside(self, state: &State, rules: &Rules, context: u32, speed: u64) -> u64 {
+        let loss = rules.neighbour_slows[self as usize];
+        let is_neighbour = |stream: &Stream| {
+            stream.live && stream.context != context && stream.completed < stream.submitted
+        };
+        if loss == 0 || !state.streams.live().iter().any(is_neighbour) {
+            return speed;
+        }
+        (speed * (ONE - loss)) >> FRACTION_BITS
+    }
 }
 
 /// What the model reads and writes beside the state. Writes must be idempotent: after a crash the
@@ -66,7 +106,7 @@ pub fn settle(state: &mut State, queues: &dyn Queues, rules: &Rules) {
             break;
         }
     }
-    copy::set_speeds(state);
+    copy::set_speeds(state, rules);
     compute::set_speeds(state, queues, rules);
 }
 

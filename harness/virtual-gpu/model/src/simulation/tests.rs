@@ -20,6 +20,7 @@ const RULES: Rules = Rules {
     run_time_limit_ns: 0,
     mig_dram_leak: 0,
     mig_l2_leak: 0,
+    neighbour_slows: [0; 4],
     faults: FAULTS,
     idle_power_mw: 10_000,
     power_cap_mw: 1_000_000,

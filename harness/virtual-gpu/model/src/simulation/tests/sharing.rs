@@ -51,6 +51,28 @@ fn a_planted_leak_costs_its_share_while_the_neighbour_runs() {
 }
 
 #[test]
+fn a_planted_neighbour_slows_work_of_its_bound_alone() {
+    // By a tenth, and a kernel of DRAM keeps its speed.
+    let rules = Rules { neighbour_slows: [ONE / 10, 0, 0, ONE / 10], ..RULES };
+    for (neighbours, expected) in [(true, [1_000_000, 900_000, 1_000_000]), (false, [900_000; 3])] {
+        let mut compute = kernel(0, 900_000, 0.0);
+        compute.demand[Resource::Fp32 as usize] = ONE as u32 / 4;
+        let copy = Op { kind: OpKind::ToHost, alone_ns: 900_000, ..Op::default() };
+        for (op, expected) in [compute, kernel(0, 900_000, 0.25), copy].into_iter().zip(expected) {
+            let (mut state, mut memory) = device(&[0, 0]);
+            if neighbours {
+                submit(&mut state, &mut memory, 1, kernel(0, 4_000_000, 0.1));
+            }
+            submit(&mut state, &mut memory, 0, op);
+            submit(&mut state, &mut memory, 0, record(0, 0));
+            run_until(&mut state, &memory, &rules, 5_000_000);
+            let at = memory.events.borrow()[&0];
+            assert!(at.abs_diff(expected) < 20, "{at}, not {expected}");
+        }
+    }
+}
+
+#[test]
 fn copies_of_two_instances_share_the_link() {
     let (mut state, mut memory) = halves();
     for stream in 0..2 {
