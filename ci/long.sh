@@ -15,7 +15,7 @@ export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
 steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines contention
-    profiles nights clients manifests slurm prometheus packages crates hardware aarch64)
+    profiles nights diff clients manifests slurm prometheus packages crates hardware aarch64)
 package=(--locked -p gpubench-workloads)
 
 # The count of committed rows, in every order of execution that the memory model allows.
@@ -130,6 +130,17 @@ step_machines() {
     GPUBENCH_MACHINES="${GPUBENCH_MACHINES:-1-200}" \
         one_test machines::random_machines_have_their_planted_retention_and_level
 }
+
+# Whole runs with a planted loss: how often `diff` finds it. GPUBENCH_GROUPS (30) sets how many
+# comparisons; GPUBENCH_DIFF names a folder that keeps the sessions.
+step_diff() (
+    program=$(built)
+    python3 -m doctest ci/check_diff.py
+    scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-diff.XXXXXX")
+    trap 'rm -rf "$scratch"' EXIT
+    timeout --kill-after=30 12h python3 ci/check_diff.py "$program" \
+        "${GPUBENCH_DIFF:-$scratch}" "${GPUBENCH_GROUPS:-30}"
+)
 
 # Runs on the wall clock beside another process that takes 2, 5 and 20 % of each core. For an idle
 # host.
