@@ -50,10 +50,10 @@ blocks = {{ min = 6, max = 6, top_up = false }}
 cell = {{ warmup = "2ms", closed = "20ms", gap = "2ms", open = "20ms" }}
 cell_min = {{ warmup = "2ms", closed = "20ms", gap = "2ms", open = "20ms" }}
 """
-# Slices of about a request, so that a short loop has many of them, and an L2 that needs no large
-# buffers to be exceeded.
+# Slices that no request exceeds, so that its time decides how often it has its turn, and of which a
+# short loop has many; and an L2 that needs no large buffers to be exceeded.
 CHANGES = {
-    "slice_us = 2000\nswitch_gap_us = 40": "slice_us = 200\nswitch_gap_us = 4",
+    "slice_us = 2000\nswitch_gap_us = 40": "slice_us = 400\nswitch_gap_us = 8",
     "l2_kib = 51200": "l2_kib = 4096",
 }
 # An epoch of the odd device is about a cell: the mean of eight blocks of a repeated cell over the
@@ -135,21 +135,21 @@ class Campaign:
 
 
 def verdicts(report):
-    """Whether the retention beside a neighbour regressed, and how many other rows changed.
+    """Whether the retention beside a neighbour regressed, how many other rows changed, its change.
 
     Rows of which it is a part change with it.
     """
-    found = others = 0
+    found = others = change = 0
     for row in report["rows"]:
         if row["metric"] == "retention" and row["variant"] != "exclusive":
-            found = row["verdict"] == "regressed"
+            found, change = row["verdict"] == "regressed", row["figures"]["change"]
         elif row["metric"] not in ("guarantee", "contended-rate"):
             others += row["verdict"] in ("regressed", "improved")
-    return found, others
+    return found, others, change
 
 
 def compared(campaign, cell, loss, size, group, odd):
-    """Whether a comparison finds the loss in this cell, and how many other rows change."""
+    """What a comparison finds in this cell."""
     numbers = range(5 * group + 1, 5 * group + 1 + size)
     before = [campaign.session("base", cell, number) for number in numbers]
     after = [campaign.session(str(loss), cell, number, loss) for number in numbers]
@@ -166,16 +166,18 @@ def planted(campaign, loss, groups):
     """Prints a line for each size, without and with an odd session; yields those out of limits."""
     for size, limit in LIMITS.items():
         for odd in (False, True):
-            found, others = {}, 0
+            found, others, changes = {}, 0, []
             count = range(groups if size == 5 else -(-2 * groups // 3))
             for cell in CELLS:
                 each = [compared(campaign, cell, loss, size, group, odd) for group in count]
-                found[cell] = statistics.mean(is_found for is_found, _ in each)
-                others += sum(other for _, other in each)
+                found[cell] = statistics.mean(one[0] for one in each)
+                others += sum(one[1] for one in each)
+                changes += [one[2] for one in each]
             total, worst = statistics.mean(found.values()), min(found.values())
             line = (
                 f"-{loss:.0%}, {size} + {size}{', one odd' if odd else ''}: {total:.1%} of "
-                f"{len(CELLS) * len(count)}, worst cell {worst:.0%}; {others} other rows"
+                f"{len(CELLS) * len(count)}, worst cell {worst:.0%}; {others} other rows; "
+                f"changes from {min(changes):+.1%} to {max(changes):+.1%}"
             )
             print(line, flush=True)
             is_held = total == 0 if loss < 0.03 else total >= limit and worst >= CELL_MIN
@@ -213,7 +215,7 @@ def against_history(campaign):
             if not (nights / str(night)).exists():
                 (nights / str(night)).symlink_to(source)
         after = campaign.session("0.05", cell, number // len(CELLS) + 1, 0.05)
-        one, more = verdicts(campaign.compare("--against-history", nights, after))
+        one, more, _ = verdicts(campaign.compare("--against-history", nights, after))
         found, others = found + one, others + more
     line = f"-5%, 1 against {HISTORY}: {found} of 60; {others} other rows"
     print(line, flush=True)
