@@ -314,6 +314,20 @@ pub struct VictimSpread {
     /// The data of the figures above: for each session, in the order of `Spread::sessions`, the
     /// log rates (requests a second) of both equal cells of each block.
     pub logs: Vec<Vec<[f64; 2]>>,
+    /// Latencies of each session, in the same order; absent in older files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latencies: Vec<SessionLatencies>,
+}
+
+/// Latencies of the native cells of one victim in a session, where it has them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionLatencies {
+    /// Mean over blocks of the logarithm of the median of the open loop, in ns.
+    pub ln_p50: Option<f64>,
+    /// The same of the 99th percentile.
+    pub ln_p99: Option<f64>,
+    /// Jitter of the repeated cells against the first ones, in native medians.
+    pub jitter: Option<f64>,
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub use calibration::{
     Calibration, CalibrationBasis, CalibrationBinding, CalibrationEntry, CeilingKind, PeakEntry,
 };
 pub use calibration::{DeviceSpeed, Heating, SoakPlan, SpeedCheck};
-pub use calibration::{Spread, VictimSpread};
+pub use calibration::{SessionLatencies, Spread, VictimSpread};
 pub use cell::{
     CellResult, GateKind, GateResult, GateScope, GateState, TenantIdentity, TenantResult,
 };

@@ -1,13 +1,14 @@
 //! `gpubench diff`: did what was varied change the isolation?
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use gpubench_compare::Session;
 use gpubench_compare::diff::comparability::{is_known, known};
-use gpubench_compare::diff::{FailOn, MarginsWish, Options, diff};
+use gpubench_compare::diff::{FailOn, MarginsWish, Options, Repeatability, diff};
 use gpubench_compare::history::Baseline;
 use gpubench_compare::render::{self, DIFF_FORMATS, Detail};
+use gpubench_compare::{RowKey, Session};
 use gpubench_record::{ExitCode, counted};
 
 use super::common::{OutputFlag, exit_codes_help};
@@ -17,7 +18,8 @@ use super::comparing::{
 };
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::verbs::session::{Sessions, both_sides, declared, kept_spread, nights, pinned};
+use crate::verbs::published;
+use crate::verbs::session::{Sessions, both_sides, declared, known_spread, nights, pinned};
 
 pub const EXIT_CODES: &[ExitCode] = JUDGING;
 
@@ -53,6 +55,14 @@ pub struct Args {
     /// Compare with this pinned baseline of these nights (history pin), in place of a segment
     #[arg(long, value_name = "NAME", requires = "against_history")]
     baseline: Option<String>,
+    /// Nights of this GPU: how far its sessions differ where each side is one session
+    #[arg(long, value_name = "DIR", conflicts_with = "against_history")]
+    history: Option<PathBuf>,
+    /// The same of another GPU of the model, as doctor --calibrate --format json printed it
+    ///
+    /// What doctor --calibrate kept of this GPU counts first, then --history, then this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "against_history")]
+    spread: Option<PathBuf>,
     /// Facts that differ on purpose (repeat, or separate by commas): driver, kernel, gpubench...
     #[arg(long, value_name = "FACT", value_delimiter = ',', value_parser = fact)]
     vary: Vec<String>,
@@ -107,7 +117,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         None => {
             let (before, after) = args.sides()?;
             let (before, after) = both(both_sides(before, after), ui)?;
-            options.history = kept_spread([&before, &after])?;
+            options.history = args.known([&before, &after], ui)?;
             (before, after)
         }
         Some(folder) => {
@@ -179,6 +189,20 @@ impl Args {
         }
     }
 
+    /// What is known of the spread between sessions of each row.
+    fn known(
+        &self,
+        sides: [&[Session]; 2],
+        ui: &Ui,
+    ) -> Result<BTreeMap<RowKey, Repeatability>, ExpectedError> {
+        let nights = match &self.history {
+            Some(folder) => segment(folder, None, sides[1], ui)?.repeatability,
+            None => BTreeMap::new(),
+        };
+        let published = self.spread.as_deref().map(published).transpose()?;
+        known_spread(sides, nights, published.as_ref())
+    }
+
     fn options(&self) -> Options {
         let fails = |name: &str| self.fail_on.iter().any(|one| one == name);
         let fail_on = if self.advisory {
@@ -213,6 +237,23 @@ fn baseline(
     options: &mut Options,
     ui: &Ui,
 ) -> Result<Vec<Session>, ExpectedError> {
+    let baseline = segment(folder, name, after, ui)?;
+    options.history = baseline.repeatability;
+    options.nights = baseline.nights;
+    let driver = "driver".to_owned();
+    if !options.vary.contains(&driver) {
+        options.vary.push(driver);
+    }
+    Ok(baseline.sessions)
+}
+
+/// The last segment of a history, or a pinned one.
+fn segment(
+    folder: &Path,
+    name: Option<&str>,
+    after: &[Session],
+    ui: &Ui,
+) -> Result<Baseline, ExpectedError> {
     let folders = [folder.to_owned()];
     let history = nights(&folders)?;
     say_left_out(&history.left_out, ui);
@@ -227,17 +268,10 @@ fn baseline(
         }
         None => Baseline::of(&history.sessions, &declared(&folders)?, tonight),
     };
-    let baseline = found.map_err(|error| ExpectedError::NoBaseline {
+    found.map_err(|error| ExpectedError::NoBaseline {
         path: folder.to_owned(),
         problem: error.to_string(),
-    })?;
-    options.history = baseline.repeatability;
-    options.nights = baseline.nights;
-    let driver = "driver".to_owned();
-    if !options.vary.contains(&driver) {
-        options.vary.push(driver);
-    }
-    Ok(baseline.sessions)
+    })
 }
 
 /// The sessions of a pinned baseline, all of which must be readable.

@@ -281,13 +281,24 @@ pub fn known(uuid: &str) -> Result<Option<Spread>, ExpectedError> {
         Err(JournalError::NoFolder) => return Ok(None),
         Err(error) => return Err(verdict::from_journal(error)),
     };
-    let what = "spread of the device";
-    let Some(text) = read_if_kept(what, &path)? else {
-        return Ok(None);
-    };
-    serde_json::from_str(&text).map(Some).map_err(|error| {
+    match read_if_kept(SPREAD, &path)? {
+        Some(text) => parsed(&path, &text).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// What kind of file it is.
+const SPREAD: &str = "spread of a device";
+
+/// The spread of another device, as `doctor --calibrate --format json` printed it.
+pub fn published(path: &Path) -> Result<Spread, ExpectedError> {
+    parsed(path, &read_text(SPREAD, path, RECORD_BYTES_MAX)?)
+}
+
+fn parsed(path: &Path, text: &str) -> Result<Spread, ExpectedError> {
+    serde_json::from_str(text).map_err(|error| {
         let source = std::io::Error::other(parser_message(&error.to_string()));
-        ExpectedError::Unreadable { what, path, source }
+        ExpectedError::Unreadable { what: SPREAD, path: path.to_owned(), source }
     })
 }
 

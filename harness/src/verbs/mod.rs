@@ -32,7 +32,7 @@ mod tests;
 pub mod verdict;
 
 pub use after_cells::{AfterCells, FaultRequest, add as add_after_cells};
-pub use calibration::KeptCalibrations;
+pub use calibration::{KeptCalibrations, published};
 pub use capabilities::capabilities;
 pub use device_session::{DeviceSession, find as find_device};
 pub use host_facts::{HostOptions, Reconfigure};

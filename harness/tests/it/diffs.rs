@@ -25,6 +25,8 @@ cell_min = { warmup = "5ms", closed = "30ms", gap = "5ms", open = "200ms" }
 
 /// The fewest a side that a change is attributed from.
 const SESSIONS: usize = 3;
+/// The side whose sessions have seeds of their own.
+const OTHER_SEEDS: &str = "other-seeds";
 const DRIVER: (&str, &str) = ("driver = \"615.00.virtual\"", "driver = \"620.00.virtual\"");
 
 /// A folder with a side of sessions for each machine, all with one calibration.
@@ -35,8 +37,11 @@ struct Sides {
 impl Sides {
     /// Measures the side before, with rows of these mechanisms.
     fn new(mechanisms: &[&str]) -> Result<Self, Error> {
-        let profile = format!("mechanisms = {mechanisms:?}\n{PROFILE}");
-        let lab = Lab::on("hopper")?.profile(&profile)?;
+        Self::of(&format!("mechanisms = {mechanisms:?}\n{PROFILE}"))
+    }
+
+    fn of(profile: &str) -> Result<Self, Error> {
+        let lab = Lab::on("hopper")?.profile(profile)?;
         let sides = Self { lab };
         sides.measure("before", machine_text("hopper")?)?;
         Ok(sides)
@@ -53,6 +58,7 @@ impl Sides {
         let runs: Vec<_> = (1..=SESSIONS)
             .map(|seed| {
                 let out = format!("{name}/{seed}");
+                let seed = if name == OTHER_SEEDS { seed + 10 } else { seed };
                 let mut command = self.lab.gpubench(["matrix", "--allow-reconfigure"]);
                 command
                     .args(["--device", &format!("virtual:{file}")])
@@ -158,6 +164,26 @@ fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResu
     sides.side("all", &slower, "")?;
     let report = sides.report("all", &[], 30)?;
     assert_eq!(hints(&report), ["device-wide"], "{report:?}");
+    Ok(())
+}
+
+#[test]
+fn a_longer_time_slice_is_found_as_jitter_and_other_seeds_are_no_change() -> TestResult {
+    let profile = PROFILE
+        .replace("\"bandwidth/dram\"", "\"jitter\"")
+        .replace("100us", "1ms")
+        .replace("device_time = \"60s\"", "device_time = \"200s\"")
+        .replace("open = \"200ms\"", "open = \"30ms\"");
+    let pairs = "jitter_pairs = [\"compute/sm\"]\naggressors = [\"fma-hog\"]";
+    let sides = Sides::of(&format!("mechanisms = [\"time-slicing\"]\n{pairs}\n{profile}"))?;
+    let jitter = "time-slicing[slice=default] jitter jitter";
+    let is_jitter = |rows: Vec<String>| rows.iter().any(|row| row == jitter);
+    sides.side(OTHER_SEEDS, &[DRIVER], "")?;
+    let report = sides.report(OTHER_SEEDS, &[], 0)?;
+    assert!(is_jitter(rows(&report, Verdict::Unchanged)), "{report:?}");
+    sides.side("longer", &[DRIVER, ("slice_us = 2000", "slice_us = 2800")], "")?;
+    let report = sides.report("longer", &[], 30)?;
+    assert!(is_jitter(rows(&report, Verdict::Regressed)), "{report:?}");
     Ok(())
 }
 

@@ -74,6 +74,9 @@ pub struct Series {
     /// Mean logarithm of the SM clock in the cells above the line.
     #[serde(default)]
     pub ln_clock: Option<f64>,
+    /// Mean logarithm of the power in the same cells.
+    #[serde(default)]
+    pub ln_power: Option<f64>,
     /// Mean logarithm of the cost (time for one request, or latency) of each condition.
     #[serde(default)]
     pub parts: Parts,

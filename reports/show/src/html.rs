@@ -20,8 +20,7 @@ figcaption{font-size:.85rem}svg{width:100%;height:auto;max-width:32rem;font-size
 svg path{fill:none}svg .grid{stroke:#ddd}svg .line{stroke:#7d9cc0}\
 svg .level{stroke:#c9d8ea;stroke-width:6}\
 svg .dots{stroke:#1f4e86;stroke-width:3.5;stroke-linecap:round}\
-svg .band{fill:#e8eef5}svg.wide{max-width:64rem;min-width:40rem}\
-figure:has(svg.wide){grid-column:1/-1;overflow-x:auto}\
+svg .band{fill:#e8eef5}\
 svg .event{stroke:#444;stroke-dasharray:4 3}svg .worse{stroke:#a40000}\
 svg .better{stroke:#05620e}svg .alarm{fill:none;stroke:#a40000}\
 svg text{fill:#444;paint-order:stroke}\

@@ -1,12 +1,14 @@
 //! The spread of a device from A/A sessions: native cells N and their repetitions N', which nothing
 //! distinguishes.
 
-use gpubench_record::{CellResult, Condition, RunRecord, Spread, VictimSpread};
+use gpubench_record::{CellResult, Condition, RunRecord, SessionLatencies, Spread, VictimSpread};
 use gpubench_stats::Confidence;
 use gpubench_stats::power::mde80_of;
 use gpubench_stats::series::{Modes, modes};
-use gpubench_stats::summary::moments;
+use gpubench_stats::summary::{mean, moments};
 
+use crate::figures::latency::{self, Quantile};
+use crate::figures::lone::{self, Lone};
 use crate::figures::{Cells, MODES_RATIO_MIN, Reading, ln_rate};
 
 /// Version of the format of [`Spread`].
@@ -47,7 +49,10 @@ pub fn with_session(known: Option<Spread>, run: &RunRecord) -> Spread {
         // A victim of an earlier profile has no blocks in this session, and the other way round.
         of_victim.logs.resize(before, Vec::new());
         of_victim.logs.push(blocks(run, victim));
-        *of_victim = figures(std::mem::take(&mut of_victim.logs));
+        let mut latencies = std::mem::take(&mut of_victim.latencies);
+        latencies.resize(before, SessionLatencies::default());
+        latencies.push(latencies_of(run, victim));
+        *of_victim = VictimSpread { latencies, ..figures(std::mem::take(&mut of_victim.logs)) };
     }
     spread
 }
@@ -64,6 +69,25 @@ fn blocks(run: &RunRecord, victim: &str) -> Vec<[f64; 2]> {
     blocks.filter_map(|(_, again, one)| Some([ln_rate(one)?, ln_rate(again)?])).collect()
 }
 
+/// The latencies of the native cells, in the first pair of the victim that has each.
+fn latencies_of(run: &RunRecord, victim: &str) -> SessionLatencies {
+    let Ok(cells) = Cells::index(&run.plan, &run.cells, Reading::Printed) else {
+        return SessionLatencies::default();
+    };
+    let native = || cells.of(Condition::N).filter(|key| key.pair.victim == victim);
+    let quantile = |quantile| {
+        let trusted = native().map(|key| latency::trusted(&cells, key));
+        trusted.filter_map(|alone| mean(&latency::logs(&alone, quantile).logs).ok()).next()
+    };
+    let again = native().filter_map(|key| lone::pairs(&cells, &key.with(Condition::NAgain)));
+    SessionLatencies {
+        ln_p50: quantile(Quantile::Median),
+        ln_p99: quantile(Quantile::P99),
+        jitter: again.filter_map(|pairs| mean(&Lone::of(&pairs).values).ok()).next(),
+    }
+}
+
+/// The figures of the sessions of one victim.
 fn figures(logs: Vec<Vec<[f64; 2]>>) -> VictimSpread {
     let ratios = |session: &[[f64; 2]]| -> Vec<f64> {
         session.iter().map(|[one, again]| again - one).collect()
@@ -101,6 +125,7 @@ fn figures(logs: Vec<Vec<[f64; 2]>>) -> VictimSpread {
         difference_p95: difference_p95(&means),
         smallest_detectable: detectable.map(f64::exp_m1),
         logs,
+        latencies: Vec::new(),
     }
 }
 

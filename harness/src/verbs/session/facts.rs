@@ -1,17 +1,18 @@
 //! What may differ between two sessions: identity of device, driver, host, profile, calibration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use gpubench_compare::diff::Repeatability;
 use gpubench_compare::diff::comparability::{LAYOUT, keys_of};
+use gpubench_compare::diff::{KnownFrom, Repeatability, SESSIONS_MIN};
 use gpubench_compare::session::Count;
 use gpubench_compare::{Metric, Row, RowKey, Session};
 use gpubench_host::device::THROTTLE_REASONS;
 use gpubench_record::{
-    Axis, CellResult, FaultTrial, Margins, MatrixRow, OutcomeKind, Plan, RunRecord, VictimSpread,
+    Axis, CellResult, FaultTrial, Margins, MatrixRow, OutcomeKind, Plan, RunRecord,
+    SessionLatencies, Spread, VictimSpread,
 };
-use gpubench_stats::NoEstimate;
 use gpubench_stats::summary::mean;
+use gpubench_stats::two_sample::SessionSpread;
 use gpubench_store::Reading;
 
 use crate::error::ExpectedError;
@@ -19,6 +20,8 @@ use crate::verbs::calibration;
 use crate::verbs::provenance::OTHER_GPUS;
 
 pub(super) const SM_CLOCK: &str = "sm_clock";
+/// The metric of the power that the device draws.
+pub(super) const POWER: &str = "power";
 /// The metric of the temperature, in degrees Celsius.
 const TEMPERATURE: &str = "temperature";
 
@@ -147,23 +150,23 @@ fn pairs(run: &RunRecord) -> String {
 }
 
 /// The metrics of the telemetry that a session is made from.
-pub(super) const METRICS: [&str; 3] = [SM_CLOCK, TEMPERATURE, THROTTLE_REASONS];
+pub(super) const METRICS: [&str; 4] = [SM_CLOCK, POWER, TEMPERATURE, THROTTLE_REASONS];
 
-/// The mean SM clock of each cell, in MHz.
-pub(super) struct Clocks<'a>(BTreeMap<&'a str, f64>);
+/// The mean of a metric over the readings of each cell.
+pub(super) struct Means<'a>(BTreeMap<&'a str, f64>);
 
-impl<'a> Clocks<'a> {
-    pub(super) fn of(telemetry: &'a [Reading]) -> Self {
+impl<'a> Means<'a> {
+    pub(super) fn of(telemetry: &'a [Reading], metric: &str) -> Self {
         let mut sums: BTreeMap<&str, (f64, u32)> = BTreeMap::new();
         let rows = telemetry.iter();
-        for row in rows.filter(|row| row.metric == SM_CLOCK && row.value > 0.0) {
+        for row in rows.filter(|row| row.metric == metric && row.value > 0.0) {
             let sum = sums.entry(&row.cell).or_default();
             *sum = (sum.0 + row.value, sum.1 + 1);
         }
         Self(sums.into_iter().map(|(cell, (sum, n))| (cell, sum / f64::from(n))).collect())
     }
 
-    /// The logarithm of the clock of a cell; `None` where it has no reading.
+    /// The logarithm of that of a cell; `None` where it has no reading.
     pub(super) fn ln(&self, cell: &CellResult) -> Option<f64> {
         Some(self.0.get(cell.cell.id.as_str())?.ln())
     }
@@ -194,36 +197,43 @@ fn readings(telemetry: &[Reading], metric: &str) -> Vec<f64> {
 
 // What `doctor --calibrate` measured on a GPU, for comparisons of its sessions.
 
-/// What the kept sessions say about the native rates of these sessions: between them nothing
-/// changed. Only where all ran on one GPU with the calibration of the kept ones.
-pub fn kept_spread(
+/// What is known of the spread between sessions of each row of these: by the sessions that were
+/// kept of their GPU with their calibration, else by its nights, else by a published file of its
+/// model.
+pub fn known_spread(
     sides: [&[Session]; 2],
+    nights: BTreeMap<RowKey, Repeatability>,
+    published: Option<&Spread>,
 ) -> Result<BTreeMap<RowKey, Repeatability>, ExpectedError> {
     let sessions = || sides.into_iter().flatten();
-    let Some(uuid) = common(sessions(), "uuid") else {
-        return Ok(BTreeMap::new());
+    let of = |name| common(sessions(), name);
+    let kept = match of("uuid") {
+        Some(uuid) => calibration::known(uuid)?,
+        None => None,
     };
-    let calibration = common(sessions(), "calibration");
-    let Some(kept) =
-        calibration::known(uuid)?.filter(|kept| calibration == Some(kept.calibration.as_str()))
-    else {
-        return Ok(BTreeMap::new());
-    };
-    let keys = sessions().flat_map(|session| &session.rows);
-    let keys = keys
-        .filter(|(key, row)| key.metric == Metric::NativeRate && matches!(row, Row::Measured(_)));
-    let known =
-        keys.filter_map(|(key, _)| Some((RowKey::clone(key), kept.victims.get(&key.victim)?)));
-    known
-        .filter(|(_, victim)| victim.logs.len() >= 2)
-        .map(|(key, victim)| {
-            let found = repeatability(victim);
-            let found = found.map_err(|error| {
-                ExpectedError::internal(format!("the spread of {}: {error}", key.victim))
-            });
-            Ok((key, found?))
-        })
-        .collect()
+    let kept = kept.filter(|kept| of("calibration") == Some(kept.calibration.as_str()));
+    let published = published.filter(|published| {
+        (of("product"), of("device")) == (Some(&published.name), Some(&published.kind))
+    });
+    let rows = sessions().flat_map(|session| &session.rows);
+    let keys: BTreeSet<&RowKey> =
+        rows.filter(|(_, row)| row.series().is_some()).map(|(key, _)| key.as_ref()).collect();
+    let mut found = BTreeMap::new();
+    for key in keys {
+        let by = |spread: Option<&Spread>, from| {
+            let known = spread?.victims.get(&key.victim).map(|victim| means(victim, key.metric))?;
+            (known.len() >= SESSIONS_MIN).then(|| Repeatability::of_sessions(&known, from))
+        };
+        let known = by(kept.as_ref(), KnownFrom::Calibration)
+            .or_else(|| nights.get(key).copied().map(Ok))
+            .or_else(|| by(published, KnownFrom::Published));
+        let failed =
+            |error| ExpectedError::internal(format!("the spread of {}: {error}", key.victim));
+        if let Some(known) = known.transpose().map_err(failed)? {
+            found.insert(key.clone(), known);
+        }
+    }
+    Ok(found)
 }
 
 fn common<'a>(mut sessions: impl Iterator<Item = &'a Session>, fact: &str) -> Option<&'a str> {
@@ -232,9 +242,33 @@ fn common<'a>(mut sessions: impl Iterator<Item = &'a Session>, fact: &str) -> Op
     sessions.all(|session| value(session) == Some(first)).then_some(first)
 }
 
-fn repeatability(victim: &VictimSpread) -> Result<Repeatability, NoEstimate> {
-    let means = victim.logs.iter().map(|blocks| mean(blocks.as_flattened()));
-    Repeatability::of_sessions(&means.collect::<Result<Vec<f64>, _>>()?)
+/// What the sessions of a victim alone say about the sessions of a metric: one number each.
+///
+/// A ratio of two cells of a session spreads as that of two native cells; where the native rate
+/// itself spreads more, that counts, because a neighbour can turn one into the other.
+fn means(victim: &VictimSpread, metric: Metric) -> Vec<f64> {
+    let of_blocks = |of: fn(&[f64; 2]) -> f64| -> Vec<f64> {
+        let sessions = victim.logs.iter();
+        let logs = sessions.map(|blocks| blocks.iter().map(of).collect::<Vec<f64>>());
+        logs.filter_map(|logs| mean(&logs).ok()).collect()
+    };
+    let of_latencies =
+        |of: fn(&SessionLatencies) -> Option<f64>| victim.latencies.iter().filter_map(of).collect();
+    let native = of_blocks(|[one, again]| f64::midpoint(*one, *again));
+    match metric {
+        Metric::Retention | Metric::DoseRetention | Metric::Guarantee | Metric::Efficiency => {
+            let ratio = of_blocks(|[one, again]| again - one);
+            let sd = |means: &[f64]| SessionSpread::of_sessions(means).map_or(0.0, |one| one.sd);
+            if sd(&ratio) > sd(&native) { ratio } else { native }
+        }
+        Metric::P50 => of_latencies(|one| one.ln_p50),
+        Metric::P99 => of_latencies(|one| one.ln_p99),
+        Metric::Jitter => of_latencies(|one| one.jitter),
+        Metric::Survival => Vec::new(),
+        Metric::NativeRate | Metric::SoloRate | Metric::ContendedRate | Metric::AggressorRate => {
+            native
+        }
+    }
 }
 
 // Rows of trials: victims of faults that were unharmed, and promises of memory that were kept.

@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use folders::record_folders;
 use gpubench_compare::diff::{Options, diff};
@@ -27,7 +27,7 @@ use super::record::{rescore, score_opened};
 use super::{open, verdict};
 use crate::error::ExpectedError;
 
-pub use facts::kept_spread;
+pub use facts::known_spread;
 pub use nights::{
     Keep, Pin, Pins, Pruning, declare, declared, pin, pinned, pins, pruning, remove, unpin,
 };
@@ -157,8 +157,18 @@ fn indexed(dir: &Path) -> Result<Session, ExpectedError> {
     Ok(session)
 }
 
+/// The size from which records are read one at a time, so that reading takes the memory of one:
+/// about two to three times its file.
+const LARGE_BYTES: u64 = 64 << 20;
+
+/// Held while such a record is read.
+static LARGE: Mutex<()> = Mutex::new(());
+
 /// Reads one record.
 fn session(dir: &Path) -> Result<Session, ExpectedError> {
+    let bytes = std::fs::metadata(dir.join(RECORD_FILE)).map_or(0, |file| file.len());
+    let _alone =
+        (bytes > LARGE_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
     let record = open(dir)?;
     let mut losses = Vec::new();
     let telemetry = telemetry(&record, &mut losses);
@@ -223,12 +233,13 @@ fn of_record(
     telemetry: &[Reading],
     mut losses: Vec<String>,
 ) -> Session {
-    let clocks = facts::Clocks::of(telemetry);
+    let [clocks, powers] =
+        [facts::SM_CLOCK, facts::POWER].map(|metric| facts::Means::of(telemetry, metric));
     let mut rows = facts::proportions_of(run);
     let mut repeats = BTreeMap::new();
     match figures::Cells::index(&run.plan, &run.cells, figures::Reading::Printed) {
         Ok(cells) => {
-            let source = rows::Source { run, cells: &cells, clocks: &clocks };
+            let source = rows::Source { run, cells: &cells, clocks: &clocks, powers: &powers };
             rows.extend(source.rows());
             repeats = source.repeats();
         }

@@ -10,13 +10,14 @@ use gpubench_judge::figures::{Alone, Cells, Key, LeftOut, Logs, Pairs, ln_rate};
 use gpubench_record::{Axis, BLOCKS_MIN, CellResult, Condition, RunRecord};
 use gpubench_stats::summary::mean;
 
-use super::facts::Clocks;
+use super::facts::Means;
 
 /// What the rows of one record are made from.
 pub(super) struct Source<'a> {
     pub run: &'a RunRecord,
     pub cells: &'a Cells<'a>,
-    pub clocks: &'a Clocks<'a>,
+    pub clocks: &'a Means<'a>,
+    pub powers: &'a Means<'a>,
 }
 
 /// A figure over the blocks that have it.
@@ -127,11 +128,14 @@ impl<'a> Source<'a> {
             Some(of_rate - (self.clocks.ln((*top)?)? - below?))
         });
         let cycles: Option<Vec<f64>> = cycles.collect();
-        let clocks = found.blocks.iter().map(|block| self.clocks.ln(found.cells.get(block)?[0]?));
-        let clocks: Option<Vec<f64>> = clocks.collect();
+        let mean_of = |means: &Means<'_>| {
+            let logs = found.blocks.iter().map(|block| means.ln(found.cells.get(block)?[0]?));
+            mean(&logs.collect::<Option<Vec<f64>>>()?).ok()
+        };
         Row::Measured(Series {
             cycles: cycles.unwrap_or_default(),
-            ln_clock: clocks.and_then(|logs| mean(&logs).ok()),
+            ln_clock: mean_of(self.clocks),
+            ln_power: mean_of(self.powers),
             parts: self.parts(key, metric, &found.blocks),
             blocks: found.values,
             bounds: found.bounds,

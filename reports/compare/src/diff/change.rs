@@ -30,7 +30,7 @@ pub enum Basis {
     Sessions,
     /// The spread between the sessions of the side that has several: a prediction interval.
     Prediction,
-    /// One session a side, with the spread between sessions known from a history.
+    /// One session a side, with the spread between sessions known from others.
     KnownSpread,
     /// The blocks of one session a side; the spread between sessions is unknown.
     Blocks,
@@ -157,7 +157,7 @@ fn single(
     after: &[f64],
     history: Option<SessionSpread>,
 ) -> Result<(Effect, Basis), NoEstimate> {
-    match history.filter(|known| known.sessions as usize >= BASELINE_MIN) {
+    match history.filter(|known| known.sessions as usize >= SESSIONS_MIN) {
         Some(known) => Ok((one_against_one(before, after, known)?, Basis::KnownSpread)),
         None => Ok((welch(before, after)?, Basis::Blocks)),
     }
@@ -228,7 +228,7 @@ mod tests {
     fn the_number_of_sessions_chooses_the_standard_error() {
         let ten = [0.0, 0.01, -0.01, 0.02, 0.0, 0.01, -0.02, 0.0, 0.01, 0.0];
         let known = SessionSpread { sd: 0.01, sessions: 10 };
-        let few = SessionSpread { sessions: 9, ..known };
+        let few = SessionSpread { sessions: 2, ..known };
         for (before, after, history, basis, attributed) in [
             (&ten[..3], &ten[3..6], None, Basis::Sessions, true),
             (&ten[..3], &ten[3..5], None, Basis::Sessions, false),

@@ -72,6 +72,7 @@ pub(super) fn moved_of(sides: &Sides<'_>) -> BTreeMap<String, f64> {
         ("solo", part(|parts| parts.solo)),
         ("contended", part(|parts| parts.contended)),
         ("clock", moved(sides.series, |series| series.ln_clock).map(f64::exp_m1)),
+        ("power", moved(sides.series, |series| series.ln_power).map(f64::exp_m1)),
         ("aggressor alone", aggressor(sides).map(f64::exp_m1)),
         ("throttled readings", throttled(sides.sessions)),
     ];

@@ -19,7 +19,7 @@ use gpubench_stats::NoEstimate;
 
 pub use change::{BASELINE_MIN, SESSIONS_MIN};
 pub use comparability::{Difference, KeyDifference, Treatment};
-pub use options::{FailOn, MarginsWish, Options, Repeatability, margin_of};
+pub use options::{FailOn, KnownFrom, MarginsWish, Options, Repeatability, margin_of};
 pub use report::{Conclusion, Counts, DiffRow, Doubt, Family, Figures, Report};
 pub(crate) use verdict::POWER;
 pub use verdict::Verdict;
@@ -61,7 +61,7 @@ pub fn diff(
         after: after.iter().map(reference).collect(),
         margins,
         vary: options.vary.clone(),
-        attribution: attribution(before, after, &differences, &options.vary),
+        attribution: attribution([before, after], &differences, &options.vary, &rows),
         differences,
         comparable,
         family,
@@ -107,10 +107,10 @@ fn exit(conclusion: Conclusion, counts: &Counts, fail_on: FailOn) -> ExitCode {
 
 /// What a change can be attributed to.
 fn attribution(
-    before: &[Session],
-    after: &[Session],
+    [before, after]: [&[Session]; 2],
     differences: &[Difference],
     vary: &[String],
+    rows: &[DiffRow],
 ) -> String {
     let of = |wanted: &[Treatment]| -> Vec<&str> {
         let found = differences.iter().filter(|one| wanted.contains(&one.treatment));
@@ -124,7 +124,11 @@ fn attribution(
     }
     let single = before.len() < SESSIONS_MIN || after.len() < SESSIONS_MIN;
     let baseline = before.len().max(after.len()) >= BASELINE_MIN;
-    let few = if single && !baseline {
+    let is_known =
+        |row: &DiffRow| row.figures.as_ref().is_some_and(|one| one.spread_from.is_some());
+    let few = if single && !baseline && rows.iter().any(is_known) {
+        "; from one session a side, where the spread between sessions is known"
+    } else if single && !baseline {
         "; not attributable from so few sessions: 3 a side are needed, or 10 against one, because \
          the spread between sessions is unknown"
     } else {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use gpubench_record::Margins;
 use gpubench_stats::two_sample::SessionSpread;
 use gpubench_stats::{NoEstimate, Sorted};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::session::{Metric, RowKey, Session};
 
@@ -22,7 +24,7 @@ pub struct Options {
     pub margins: MarginsWish,
     /// Verdicts that fail.
     pub fail_on: FailOn,
-    /// What a history knows of each row.
+    /// What is known of each row from sessions between which nothing changed.
     pub history: BTreeMap<RowKey, Repeatability>,
     /// Earlier sessions of this GPU, for the rate of A/A false alarms.
     pub nights: Vec<Session>,
@@ -90,7 +92,33 @@ impl FailOn {
     pub const NOTHING: Self = Self { regression: false, inconclusive: false, improved: false };
 }
 
-/// What earlier sessions of this GPU say about one row.
+/// Whose sessions the spread between sessions is known from.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum KnownFrom {
+    /// `doctor --calibrate` on this GPU: of its native cells.
+    Calibration,
+    /// Nights of this GPU: of the row itself.
+    History,
+    /// Another GPU of the model, by the file of its `doctor --calibrate`.
+    Published,
+}
+
+impl KnownFrom {
+    /// As in sentences.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Calibration => "doctor --calibrate on this GPU",
+            Self::History => "the history of this GPU",
+            Self::Published => "the spread published for another GPU of the model",
+        }
+    }
+}
+
+/// What sessions between which nothing changed say about one row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Repeatability {
     /// Spread between sessions.
@@ -98,6 +126,8 @@ pub struct Repeatability {
     /// 95th percentile of the absolute change between consecutive sessions; the margin is at least
     /// this.
     pub change_q95: f64,
+    /// Whose sessions.
+    pub from: KnownFrom,
 }
 
 impl Repeatability {
@@ -105,11 +135,12 @@ impl Repeatability {
     ///
     /// # Errors
     /// [`NoEstimate::TooFew`] below two sessions, [`NoEstimate::NotFinite`] for a bad mean.
-    pub fn of_sessions(means: &[f64]) -> Result<Self, NoEstimate> {
+    pub fn of_sessions(means: &[f64], from: KnownFrom) -> Result<Self, NoEstimate> {
         let steps = means.windows(2).map(|pair| (pair[1] - pair[0]).abs());
         Ok(Self {
             spread: SessionSpread::of_sessions(means)?,
             change_q95: Sorted::new(steps.collect())?.linear(0.95)?,
+            from,
         })
     }
 }

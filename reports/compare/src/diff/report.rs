@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::change::Basis;
 use super::comparability::Difference;
 use super::hint::Hint;
+use super::options::KnownFrom;
 use super::repetition::Repetition;
 use super::verdict::Verdict;
 use crate::session::{Count, Metric, RowKey};
@@ -225,6 +226,9 @@ pub struct Figures {
     pub sessions_needed: Option<u32>,
     /// Basis of the standard error.
     pub basis: Basis,
+    /// Whose sessions the spread between sessions is known from, with the basis `known-spread`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread_from: Option<KnownFrom>,
     /// Degrees of freedom.
     pub df: f64,
     /// Two-sided p value of no change.

@@ -100,6 +100,7 @@ fn rate<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
         draft.row.sessions = [&series[0], &series[1]].map(|side| number(side.len()));
         (draft.series, found) = (series, without);
     }
+    let known = frame.options.history.get(key).map(|known| known.from);
     let Compared { mut means, mut judged, change, margin } = found;
     if draft.series.iter().flatten().all(|series| series.is_bound) {
         (draft.row.bounds, draft.row.primary) = (true, false);
@@ -107,6 +108,9 @@ fn rate<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
         judged = Judged { reason: Some(BOUNDS.to_owned()), ..judged.without_verdict() };
     }
     draft.judge(means, judged, change, margin);
+    if let Some(figures) = &mut draft.row.figures {
+        figures.spread_from = known.filter(|_| change.basis == Basis::KnownSpread);
+    }
     Ok(draft)
 }
 
@@ -154,12 +158,14 @@ fn compared(
     let margin = margin.max(repeatability.map_or(0.0, |repeatability| repeatability.change_q95));
     let rule = Rule { worse: key.metric.worse(), margin, family: frame.confidence };
     let mut judged = Judged::of(&change, rule)?;
-    if let (Some(reason), Some(room)) =
-        (&mut judged.reason, room(key, &judged.family, &change, margin))
+    if let (Some(reason), Some(room)) = (&mut judged.reason, room(&judged.family, &change, margin))
     {
-        let [margin, room] = [margin, room].map(|x| 100.0 * x.exp_m1());
+        let [margin, room] = [margin, room].map(|by| match key.metric.is_log() {
+            true => format!("{:.1} %", 100.0 * by.exp_m1()),
+            false => format!("{by:.2} native medians"),
+        });
         reason.push_str(&format!(
-            "; changed by at least {margin:.1} % if two sessions differ by less than {room:.1} %"
+            "; changed by at least {margin} if two sessions differ by less than {room}"
         ));
     }
     Ok(Compared { means: [before, after], judged, change, margin })
@@ -178,9 +184,9 @@ fn most(side: &[&Series]) -> Result<f64, NoEstimate> {
 
 /// By how much two sessions may differ without a cause before the change of two single ones can be
 /// less than the margin; `None` where it can be already, or the spread between sessions is known.
-fn room(key: &RowKey, [lo, hi]: &[f64; 2], change: &Change, margin: f64) -> Option<f64> {
+fn room([lo, hi]: &[f64; 2], change: &Change, margin: f64) -> Option<f64> {
     let nearest = lo.max(-hi);
-    let is_single = change.basis == Basis::Blocks && key.metric.is_log();
+    let is_single = change.basis == Basis::Blocks;
     is_single.then_some(nearest - margin).filter(|room| *room > 0.0)
 }
 
@@ -364,6 +370,7 @@ fn figures(
         detectable: judged.detectable.map(unit_of),
         sessions_needed: judged.sessions_needed,
         basis: change.basis,
+        spread_from: None,
         df: change.effect.df,
         p: judged.p,
         p_adjusted: judged.p,

@@ -63,6 +63,7 @@ fn session(name: &str, world: World, rng: &mut ScheduleRng) -> Session {
                 is_bound: false,
                 cycles: Vec::new(),
                 ln_clock: None,
+                ln_power: None,
                 parts: Parts { native: Some(0.0), solo: Some(0.0), contended: Some(planted) },
             };
             rows.insert(key(mechanism, metric).into(), Row::Measured(series));

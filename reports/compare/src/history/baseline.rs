@@ -6,7 +6,7 @@ use gpubench_stats::NoEstimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::diff::{BASELINE_MIN, Repeatability};
+use crate::diff::{BASELINE_MIN, KnownFrom, Repeatability};
 use crate::session::{RowKey, Session};
 
 /// Sessions to compare with, and how they differ among themselves.
@@ -116,7 +116,8 @@ fn repeatability(segment: &[&Session]) -> Result<BTreeMap<RowKey, Repeatability>
     }
     let mut repeatability = BTreeMap::new();
     for (key, means) in means.into_iter().filter(|(_, means)| means.len() >= 2) {
-        repeatability.insert(key.clone(), Repeatability::of_sessions(&means)?);
+        let found = Repeatability::of_sessions(&means, KnownFrom::History)?;
+        repeatability.insert(key.clone(), found);
     }
     Ok(repeatability)
 }

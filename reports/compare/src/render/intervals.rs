@@ -1,5 +1,5 @@
 //! All rows of a comparison as intervals around zero, in margins: a change of one margin is as wide
-//! in every row. SVG.
+//! in every row. SVG, as wide as a phone, with the name of each row above its interval.
 
 use gpubench_show::Chart;
 use gpubench_show::html::escape;
@@ -7,16 +7,16 @@ use gpubench_show::html::escape;
 use super::diff::of_change;
 use crate::diff::{DiffRow, Figures, Report, Verdict};
 
-const WIDTH: f64 = 720.0;
-/// Space for the names of rows.
-const LEFT: f64 = 330.0;
-/// Space for their changes.
-const RIGHT: f64 = 84.0;
-const ROW: f64 = 15.0;
+const WIDTH: f64 = 360.0;
+/// Space for the changes of rows.
+const RIGHT: f64 = 66.0;
+const ROW: f64 = 28.0;
+/// Of a row, the space for its name.
+const NAME: f64 = 14.0;
 /// Space for the words of the axis.
 const TOP: f64 = 18.0;
-/// Characters of a name, and the width of one.
-const NAME_MAX: usize = 55;
+/// Characters of a name.
+const NAME_MAX: usize = 64;
 /// Margins that the axis shows at least and at most, to each side.
 const MARGINS: (f64, f64) = (2.0, 10.0);
 
@@ -49,11 +49,11 @@ fn chart(rows: &[(&DiffRow, &Figures)], name: &str) -> String {
     let most = ends.fold(MARGINS.0, |most, end| most.max(end.abs())).min(MARGINS.1);
     let x = |margins: f64| {
         let share = (margins.clamp(-most, most) / most + 1.0) / 2.0;
-        LEFT + share * (WIDTH - LEFT - RIGHT)
+        share * (WIDTH - RIGHT)
     };
     let height = TOP + ROW * rows.len() as f64 + 4.0;
     let mut svg = format!(
-        "<svg class=\"wide\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" role=\"img\" \
+        "<svg viewBox=\"0 0 {WIDTH:.0} {height:.0}\" role=\"img\" \
          aria-label=\"{}\">\n<path class=\"band\" \
          d=\"M{:.1} {TOP:.1}H{:.1}V{height:.1}H{:.1}z\"/>\n",
         escape(name),
@@ -69,7 +69,8 @@ fn chart(rows: &[(&DiffRow, &Figures)], name: &str) -> String {
         svg += &text(anchor, x(at), TOP - 6.0, word);
     }
     for (at, (row, figures)) in rows.iter().enumerate() {
-        let y = TOP + ROW * (at as f64 + 0.5);
+        let top = TOP + ROW * at as f64;
+        let y = top + f64::midpoint(NAME, ROW);
         let [lo, change, hi] = in_margins(row, figures);
         let class = match row.verdict {
             Verdict::Regressed => "worse",
@@ -81,7 +82,7 @@ fn chart(rows: &[(&DiffRow, &Figures)], name: &str) -> String {
         let key = &row.key;
         let name = format!("{} {}, {}", key.variant, key.metric.as_str(), key.axis);
         let name = key.beside().map_or(name.clone(), |beside| format!("{name} beside {beside}"));
-        svg += &text("end", LEFT - 6.0, y + 4.0, &super::history::fitting(&name, NAME_MAX));
+        svg += &text("start", 0.0, top + NAME - 3.0, &super::history::fitting(&name, NAME_MAX));
         svg += &text("start", WIDTH - RIGHT + 6.0, y + 4.0, &of_change(key.metric, figures.change));
     }
     svg + "</svg>\n"

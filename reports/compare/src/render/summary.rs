@@ -1,9 +1,11 @@
 //! The last lines of a comparison: counts, margins, what it detects, A/A pairs, the conclusion.
 
+use std::collections::BTreeMap;
+
 use gpubench_record::counted;
 
 use crate::diff::change::Basis;
-use crate::diff::{Conclusion, Counts, DiffRow, Report};
+use crate::diff::{Conclusion, Counts, DiffRow, KnownFrom, Report};
 
 /// One sentence each.
 pub(super) fn lines(report: &Report) -> Vec<String> {
@@ -46,11 +48,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     lines.push(format!(
         "intervals: {:.1} % for a primary row (95 % for all together), 95 % for others{}",
         100.0 * report.family.coverage,
-        if is_within_sessions(report) {
-            "; within these two sessions, without the unknown spread between sessions"
-        } else {
-            ""
-        }
+        between_sessions(report)
     ));
     let repetition = &report.repetition;
     lines.push(if repetition.pairs == 0 {
@@ -67,11 +65,25 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     lines
 }
 
-/// Whether no interval holds a spread between sessions.
-fn is_within_sessions(report: &Report) -> bool {
-    let mut figures = report.rows.iter().filter_map(|row| row.figures.as_ref()).peekable();
-    let has_any = figures.peek().is_some();
-    has_any && figures.all(|figures| matches!(figures.basis, Basis::Blocks | Basis::Trials))
+/// What the intervals of one session a side say of the spread between sessions.
+fn between_sessions(report: &Report) -> String {
+    let figures = || report.rows.iter().filter_map(|row| row.figures.as_ref());
+    let within = figures().filter(|one| one.basis == Basis::Blocks).count();
+    let mut known: BTreeMap<KnownFrom, usize> = BTreeMap::new();
+    figures()
+        .filter_map(|one| one.spread_from)
+        .for_each(|from| *known.entry(from).or_default() += 1);
+    let known = known.into_iter().map(|(from, rows)| {
+        format!("; {} with the spread between sessions of {}", counted(rows, "row"), from.text())
+    });
+    let known: String = known.collect();
+    match within {
+        0 => known,
+        _ if known.is_empty() => {
+            "; within these two sessions, without the unknown spread between sessions".to_owned()
+        }
+        n => format!("{known}; {} within these two sessions, without it", counted(n, "row")),
+    }
 }
 
 /// Doses that only one side measured: each run of a rotation has those of other pairs.

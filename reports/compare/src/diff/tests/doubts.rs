@@ -99,7 +99,7 @@ fn each_planted_cause_is_named_with_its_figures() {
         for session in &mut side {
             for row in session.rows.values_mut() {
                 let Row::Measured(series) = row else { continue };
-                series.ln_clock = Some(7.5 + clock);
+                (series.ln_clock, series.ln_power) = (Some(7.5 + clock), Some(6.0 + 2.0 * clock));
                 series.cycles = vec![if clock == 0.0 { -worse } else { 0.0 }; 3];
                 series.parts = Parts {
                     native: Some(native),
@@ -126,6 +126,8 @@ fn each_planted_cause_is_named_with_its_figures() {
         assert_eq!(found.hint, Some(hint), "{found:?}");
         let cause = found.cause().unwrap();
         assert!(cause.starts_with(words) && cause.contains(figure), "{cause}");
+        let power = if hint == Hint::Clock { "power -33.0 %" } else { "power +0.0 %" };
+        assert!(cause.contains(power), "{cause}");
         let own = report.rows.iter().find(|row| row.key == alone).unwrap();
         assert!(!own.primary, "it counts for no exit status");
         assert_eq!(own.verdict == Verdict::Unchanged, !cause.contains("er aggressor"));
