@@ -68,7 +68,7 @@ fn bases(lab: &Lab, state: &str) -> Result<BTreeSet<(String, String)>, Error> {
 }
 
 #[test]
-fn kept_sessions_say_how_every_figure_of_single_sessions_differs() -> TestResult {
+fn kept_sessions_say_how_rates_and_ratios_of_single_sessions_differ() -> TestResult {
     let lab = Lab::on("hopper")?.profile(PROFILE)?;
     for out in ["one", "two"] {
         finish(lab.matrix(out, &["--mechanism", "time-slicing"]))?.ended_with(0)?;
@@ -80,7 +80,10 @@ fn kept_sessions_say_how_every_figure_of_single_sessions_differs() -> TestResult
         ["doctor", "--calibrate", "--sessions", "3", "--device", &device, "--profile", &profile];
     finish(lab.gpubench(calibrate))?.ended_with(0)?;
     let with = bases(&lab, "state")?;
-    assert!(with.iter().all(|(_, basis)| basis == "known-spread"), "{with:?}");
+    // The sessions have neither aggressors nor latencies that can be trusted.
+    let is_rate = |metric: &str| !["p50", "p99", "jitter", "aggressor-rate"].contains(&metric);
+    let rates = || with.iter().filter(|(metric, _)| is_rate(metric));
+    assert!(rates().all(|(_, basis)| basis == "known-spread"), "{with:?}");
     for metric in ["native-rate", "retention", "guarantee"] {
         assert!(with.iter().any(|(known, _)| known == metric), "{metric} of {with:?}");
     }

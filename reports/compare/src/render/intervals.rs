@@ -16,7 +16,7 @@ const NAME: f64 = 14.0;
 /// Space for the words of the axis.
 const TOP: f64 = 18.0;
 /// Characters of a name.
-const NAME_MAX: usize = 64;
+const NAME_MAX: usize = 58;
 /// Margins that the axis shows at least and at most, to each side.
 const MARGINS: (f64, f64) = (2.0, 10.0);
 
