@@ -157,8 +157,7 @@ fn indexed(dir: &Path) -> Result<Session, ExpectedError> {
     Ok(session)
 }
 
-/// The size from which records are read one at a time, so that reading takes the memory of one:
-/// about two to three times its file.
+/// The size from which records are read one at a time, so that reading takes the memory of one.
 const LARGE_BYTES: u64 = 64 << 20;
 
 /// Held while such a record is read.
