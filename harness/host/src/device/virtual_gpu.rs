@@ -87,14 +87,28 @@ pub struct VirtualGpu {
 /// container, reach a folder and no descriptor of another process.
 #[derive(Debug)]
 enum InMemory {
-    Folder(PrivateFolder),
+    Folder(InShared),
     Descriptor(OwnedFd),
+}
+
+/// A folder in that of this user, which goes with the last one in it.
+#[derive(Debug)]
+struct InShared(Option<PrivateFolder>);
+
+impl Drop for InShared {
+    fn drop(&mut self) {
+        drop(self.0.take());
+        // One that is not empty stays.
+        let _ = std::fs::remove_dir(shared_memory());
+    }
 }
 
 impl InMemory {
     fn path(&self) -> PathBuf {
         match self {
-            Self::Folder(folder) => folder.path().join(MEMORY_FILE),
+            Self::Folder(InShared(folder)) => {
+                folder.as_ref().map_or_else(PathBuf::new, |one| one.path().join(MEMORY_FILE))
+            }
             Self::Descriptor(memory) => {
                 let own = Path::new("/proc").join(std::process::id().to_string());
                 own.join("fd").join(memory.as_raw_fd().to_string())
@@ -290,7 +304,7 @@ fn memory_folder() -> Option<InMemory> {
     remove_dead(&parent, PREFIX);
     let folder = PrivateFolder::make_in(&parent, PREFIX).ok()?;
     File::create_new(folder.path().join(MEMORY_FILE)).ok()?;
-    Some(InMemory::Folder(folder))
+    Some(InMemory::Folder(InShared(Some(folder))))
 }
 
 /// A file in memory that ends with this process; `None` where memory has no room for a run, or
