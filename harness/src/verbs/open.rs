@@ -48,7 +48,7 @@ pub enum Repair {
 /// Opens a record. A run that left no scores is scored now, by the same rules. A run that is still
 /// going is scored as far as it got.
 pub fn open_scored(dir: &Path, repair: Repair) -> Result<Opened, ExpectedError> {
-    let record = open(dir)?;
+    let mut record = open(dir)?;
     let checked = if record.is_rebuilt() {
         let (run, warnings) = match repair {
             Repair::No => score_opened(&record).map_err(|error| unscored(dir, &error))?,
@@ -56,7 +56,8 @@ pub fn open_scored(dir: &Path, repair: Repair) -> Result<Opened, ExpectedError> 
         };
         Checked { run, warnings, note: None, is_doubtful: false }
     } else {
-        checked(&record)
+        let (run, is_damaged) = (record.take_run(), record.is_damaged(RECORD_FILE));
+        checked_run(run, record.warnings(), is_damaged)
     };
     Ok(Opened {
         dir: dir.to_owned(),

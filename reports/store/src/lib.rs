@@ -29,6 +29,8 @@ pub mod timeline;
 mod upgrade;
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::mem::take;
 use std::path::{Path, PathBuf};
 
 use gpubench_record::{DeviceKind, RunRecord, SampleRow, TelemetryRow};
@@ -88,6 +90,8 @@ pub struct Record {
     rebuilt: bool,
     is_torn: bool,
     damaged: Vec<String>,
+    /// Tenants without a row, by cell, of a run that was taken.
+    without_rows: BTreeSet<(String, String)>,
     samples: OnceCell<SampleFile>,
     latencies: OnceCell<LatencyFile>,
 }
@@ -122,6 +126,7 @@ impl Record {
             rebuilt,
             is_torn,
             damaged,
+            without_rows: BTreeSet::new(),
             samples: OnceCell::new(),
             latencies: OnceCell::new(),
         };
@@ -140,6 +145,19 @@ impl Record {
     /// The record, without its folder.
     pub fn into_run(self) -> RunRecord {
         self.run
+    }
+
+    /// The record; the files stay, and of the record all but its cells, which are most of it.
+    pub fn take_run(&mut self) -> RunRecord {
+        for cell in &self.run.cells {
+            let empty = cell.tenant_results.iter().filter(|one| one.rows == 0);
+            let keys = empty.map(|one| (cell.cell.id.clone(), one.planned.tenant.clone()));
+            self.without_rows.extend(keys);
+        }
+        let (cells, planned) = (take(&mut self.run.cells), take(&mut self.run.plan.cells));
+        let mut run = self.run.clone();
+        (run.cells, run.plan.cells) = (cells, planned);
+        run
     }
 
     pub fn dir(&self) -> &Path {
@@ -252,6 +270,9 @@ impl Record {
 
     /// Whether the record lists the tenant with no row, as an idle tenant has.
     fn logged_nothing(&self, cell: &str, tenant: &str) -> bool {
+        if self.without_rows.contains(&(cell.to_owned(), tenant.to_owned())) {
+            return true;
+        }
         let mut cells = self.run.cells.iter().filter(|one| one.cell.id == cell);
         cells.any(|cell| {
             let mut results = cell.tenant_results.iter();
