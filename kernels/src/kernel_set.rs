@@ -1,6 +1,8 @@
 //! The kernels of a context, each loaded at its first use.
 
+use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::catalogue::{CATALOGUE, Kernel};
 use crate::driver::{Args, Context, DriverError, Function, Grid, Module, Stream};
@@ -14,13 +16,34 @@ use crate::kernel::Cost;
 pub struct KernelSet {
     context: Context,
     loaded: Vec<OnceLock<Function>>,
+    clock: Option<Clock>,
+    loading_ns: AtomicU64,
+}
+
+/// Reads a clock, in ns.
+struct Clock(Box<dyn Fn() -> u64 + Send + Sync>);
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
 }
 
 impl KernelSet {
     /// A set with nothing loaded yet.
     pub fn new(context: &Context) -> Self {
         let loaded = CATALOGUE.iter().map(|_| OnceLock::new()).collect();
-        Self { context: context.clone(), loaded }
+        Self { context: context.clone(), loaded, clock: None, loading_ns: AtomicU64::new(0) }
+    }
+
+    /// Sums the time of loading by this clock.
+    pub fn time_by(&mut self, clock: impl Fn() -> u64 + Send + Sync + 'static) {
+        self.clock = Some(Clock(Box::new(clock)));
+    }
+
+    /// How long loading took so far; 0 without a clock.
+    pub fn loading_ns(&self) -> u64 {
+        self.loading_ns.load(Ordering::Relaxed)
     }
 
     pub fn context(&self) -> &Context {
@@ -39,7 +62,10 @@ impl KernelSet {
             return Ok(function);
         }
         let info = kernel.info();
+        let now_ns = || self.clock.as_ref().map_or(0, |clock| (clock.0)());
+        let began_ns = now_ns();
         let function = Module::load(&self.context, info.name, info.ptx)?.function(info.name)?;
+        self.loading_ns.fetch_add(now_ns().saturating_sub(began_ns), Ordering::Relaxed);
         // Two threads may both load it; one copy is kept and the other one is unloaded.
         Ok(slot.get_or_init(|| function))
     }

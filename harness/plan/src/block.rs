@@ -154,6 +154,27 @@ impl<'a> Group<'a> {
         members.flat_map(|member| aggressors.iter().map(|pair| alone(member, pair))).collect()
     }
 
+    /// Random order in three steps: the mechanisms of each state of the host, the victims of each
+    /// mechanism, and the cells of each victim. So a contended cell stands beside the cells of the
+    /// same victim that it is compared with, and their tenants keep contexts, modules and buffers.
+    fn shuffle(&self, drafts: &mut [Draft], rng: &mut ScheduleRng) {
+        fn ranks<K: Ord + Clone>(keys: impl Iterator<Item = K>, rng: &mut ScheduleRng) -> Vec<K> {
+            let mut keys: Vec<K> = keys.collect::<BTreeSet<K>>().into_iter().collect();
+            rng.shuffle(&mut keys);
+            keys
+        }
+        rng.shuffle(drafts);
+        let variants = ranks(drafts.iter().map(|draft| draft.variant.clone()), rng);
+        let victims = ranks(drafts.iter().map(|draft| (draft.variant.clone(), draft.victim)), rng);
+        // The sort is stable: the cells of a victim stay in random order.
+        drafts.sort_by_cached_key(|draft| {
+            let variant = variants.iter().position(|one| *one == draft.variant);
+            let of = (&draft.variant, draft.victim);
+            let victim = victims.iter().position(|(variant, victim)| (variant, *victim) == of);
+            (self.separate_state(&draft.variant).cloned(), variant, victim)
+        });
+    }
+
     /// The variant, where the host must be switched for its cells.
     fn separate_state(&self, variant: &VariantRef) -> Option<&VariantRef> {
         let member = self.members.iter().find(|member| member.variant == *variant)?;
@@ -188,8 +209,9 @@ impl<'a> Group<'a> {
 /// The cells of all blocks in the order in which they run.
 ///
 /// Blocks come in pairs, the second in the reverse order of the first, so that a linear drift
-/// cancels out (ABBA). A pair of one group runs before the host is switched to the next group,
-/// and the order of groups is reversed from pair to pair, which halves the switches.
+/// cancels out (ABBA), and the mechanism at the end of the first keeps its contexts. A pair of one
+/// group runs before the host is switched to the next group, and the order of groups is reversed
+/// from pair to pair, which halves the switches.
 pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
     let mut cells = Vec::new();
     for first in (0..plan.blocks).step_by(2) {
@@ -202,9 +224,8 @@ pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
                 drafts.extend(group.aggressors_alone(plan));
             }
             let purpose = format!("order {}", group.name);
-            ScheduleRng::new(derive(plan.seed, &purpose, first)).shuffle(&mut drafts);
-            // The sort is stable: within each state of the host the order stays random.
-            drafts.sort_by_key(|draft| group.separate_state(&draft.variant));
+            let mut rng = ScheduleRng::new(derive(plan.seed, &purpose, first));
+            group.shuffle(&mut drafts, &mut rng);
             cells.extend(drafts.iter().map(|draft| plan.cell(first, draft)));
             if first + 1 < plan.blocks {
                 cells.extend(drafts.iter().rev().map(|draft| plan.cell(first + 1, draft)));

@@ -283,6 +283,7 @@ pub fn device_check(profile: &Profile) -> Plan {
         skips: Vec::new(),
         rotation: None,
         soak: None,
+        time: Vec::new(),
         top_up: None,
         superseded: Vec::new(),
         superseded_trials: Vec::new(),

@@ -8,6 +8,7 @@ use gpubench_record::{
 };
 use gpubench_stats::Confidence;
 use gpubench_stats::power::mde80;
+use gpubench_stats::student_t::two_sided_quantile;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -240,6 +241,9 @@ pub struct Detectable {
     /// The change that 80 % of runs detect at 95 % confidence: a part of the retention, or native
     /// medians of jitter. `None` below two blocks.
     pub smallest: Option<f64>,
+    /// Half-width of the interval that is expected, in the same unit: that of the first look where
+    /// the plan has two. `None` below two blocks.
+    pub half_width: Option<f64>,
     /// Spread between blocks that it rests on, in the same unit.
     pub spread: f64,
     /// Where the spread is from.
@@ -266,6 +270,7 @@ pub fn detectable(plan: &Plan, known: Option<&Spread>) -> Vec<Detectable> {
                 figure: "retention",
                 blocks: plan.blocks,
                 smallest: smallest.map(f64::exp_m1),
+                half_width: half_width(plan, spread).map(f64::exp_m1),
                 spread,
                 source,
             }
@@ -280,11 +285,21 @@ pub fn detectable(plan: &Plan, known: Option<&Spread>) -> Vec<Detectable> {
     let jitter = with_jitter.cloned().map(|row| {
         let (spread, source) = spread(None, None, JITTER_SPREAD_ASSUMED);
         let smallest = mde80(spread, plan.blocks, Confidence::P95).ok();
-        Detectable { axis: "jitter".to_owned(), figure: "jitter", smallest, spread, source, ..row }
+        let half_width = half_width(plan, spread);
+        let axis = "jitter".to_owned();
+        Detectable { axis, figure: "jitter", smallest, half_width, spread, source, ..row }
     });
     let jitter: Vec<Detectable> = jitter.collect();
     rows.extend(jitter);
     rows
+}
+
+/// `t s / sqrt(B)`, at the confidence of one look.
+fn half_width(plan: &Plan, spread: f64) -> Option<f64> {
+    let blocks = f64::from(plan.blocks);
+    let alpha = Confidence::of_looks(plan.looks).alpha();
+    let quantile = two_sided_quantile(alpha, blocks - 1.0).ok()?;
+    Some(quantile * spread / blocks.sqrt())
 }
 
 fn spread(measured: Option<f64>, known: Option<&Spread>, assumed: f64) -> (f64, String) {

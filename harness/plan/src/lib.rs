@@ -13,6 +13,7 @@ mod ledger;
 pub mod profile;
 #[cfg(test)]
 mod tests;
+mod time_use;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +33,7 @@ pub use extend::{BlocksLeft, Detectable, MoreBlocks, blocks_left, detectable, ex
 pub use facts::{Availability, Capabilities, Capability, VariantRef};
 pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, has_needs, no_victim};
 pub use ledger::{Ledger, Misleading, NO_SOURCE, Recipe, Source, Word, ledger};
+pub use time_use::time_of;
 
 /// Plans a run. `ptx_hash` identifies the kernels in the hash of the profile.
 ///
@@ -115,6 +117,7 @@ pub fn plan(
         skips,
         rotation: draft::recorded(profile, &layout),
         soak: soak(profile, pairs.purpose),
+        time: Vec::new(),
         top_up: None,
         superseded: Vec::new(),
         superseded_trials: Vec::new(),

@@ -18,6 +18,7 @@ use crate::mechanism::MechanismRow;
 use crate::plan::{Cell, Plan};
 use crate::probe::ProbeResult;
 use crate::provenance::{DeviceIdentity, Provenance};
+use crate::time_use::SpentTime;
 use crate::version::FormatVersion;
 
 /// One line of the event file.
@@ -173,6 +174,11 @@ pub enum RunEvent {
     Warning {
         /// The text.
         text: String,
+    },
+    /// What the time of this start was spent on.
+    TimeSpent {
+        /// Its parts.
+        time: Vec<SpentTime>,
     },
     /// Last line of a run that ended by itself.
     Ended {

@@ -16,6 +16,7 @@ use crate::condition::{Condition, Role, Sparse, SubAxis};
 use crate::fault::FaultTrial;
 use crate::mechanism::MechanismProperties;
 use crate::thresholds::Thresholds;
+use crate::time_use::PlannedTime;
 use crate::user_victim::UserVictim;
 
 /// The plan of a run: the profile applied to this host.
@@ -123,6 +124,9 @@ pub struct Plan {
     /// What keeps the device at one speed; absent where nothing does, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soak: Option<SoakPlan>,
+    /// What the time of the run will be spent on, set-up included; empty in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub time: Vec<PlannedTime>,
     /// The look at undecided rows after the planned blocks, where it found any. Its cells are those
     /// of blocks from `blocks` on.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,6 +20,7 @@ use crate::mechanism::MechanismRow;
 use crate::plan::Plan;
 use crate::probe::{ProbeFigure, ProbeResult};
 use crate::provenance::{DeviceIdentity, Provenance};
+use crate::time_use::SpentTime;
 use crate::version::FormatVersion;
 
 /// Everything that a run leaves but its samples and telemetry, which are in Parquet files beside
@@ -71,6 +72,10 @@ pub struct RunRecord {
     /// soak.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_speed: Option<DeviceSpeed>,
+    /// What its time was spent on, by the clock of the tenants; empty in older records and where a
+    /// crash ended every start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub time: Vec<SpentTime>,
     /// Each cell with outcome and gates.
     pub cells: Vec<CellResult>,
     /// Cells of blocks that an interruption cut. The blocks were measured again, and no score uses

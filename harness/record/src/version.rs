@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 ///   latencies of its lone requests; a plan has the sub-axes of its jitter. A figure may be a bound
 ///   without a value. Thresholds have new names and values (`scoring-v4`). Findings about memory
 ///   count releases and mappings. A plan has the number of looks that can decide a row, an output
-///   the parts that were read inside the window, and lost CPU time a sparse phase.
+///   the parts that were read inside the window, and lost CPU time a sparse phase. A plan
+///   has the time that each part will take, and a record what its time was spent on.
 pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 4 };
 
 /// The oldest format of the same major version that is read.

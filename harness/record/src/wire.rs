@@ -243,6 +243,9 @@ pub enum FromTenant {
         schedule_hash: Option<String>,
         /// What it prepared.
         identity: Option<crate::cell::TenantIdentity>,
+        /// How long it loaded modules meanwhile.
+        #[serde(default)]
+        modules_ns: u64,
     },
     /// The cell is over.
     Done {

@@ -12,7 +12,7 @@ use gpubench_host::tenant::TenantError;
 use gpubench_plan::phase_ns;
 use gpubench_record::{
     Calibration, Cell, CellSpan, FromTenant, INTERRUPTED, LoadSpec, Outcome, Plan, RefusalKind,
-    Role, RunEvent, Surroundings, TenantResult, ToTenant, Unobserved,
+    Role, RunEvent, Surroundings, TenantResult, TimePart, ToTenant, Unobserved,
 };
 use gpubench_store::log_path;
 use tokio::task::JoinSet;
@@ -64,10 +64,13 @@ pub async fn run(
         }
         Err(other) => return Err(other),
     };
+    handles.spend(TimePart::Waiting);
     let (sampled, t0_ns, failure) = match failure {
         Some(failure) => (Sampled::default(), 0, Some(failure)),
         None => {
             let measured = measure(tenants, cell, &mut results).await?;
+            split(&handles, cell, measured.1).await?;
+            handles.spend(TimePart::Proofs);
             // After every window: nothing that is measured runs beside it.
             if measured.2.is_none() {
                 tenants.add_outputs(calibration, &mut results).await?;
@@ -75,6 +78,7 @@ pub async fn run(
             measured
         }
     };
+    handles.spend(TimePart::Proofs);
     let mut surroundings = observe(tenants, xids, &sampled).await?;
     let snapshot = match sampled.snapshot {
         Some(snapshot) => snapshot,
@@ -111,7 +115,18 @@ pub async fn run(
         cpu_steal_ratio: sampled.cpu_steal_ratio,
         surroundings: Box::new(surroundings),
     })?;
+    handles.spend(TimePart::Other);
     Ok(failure)
+}
+
+/// Splits the time since the start of a cell: warm-up, windows, and the wait for the last answers.
+async fn split(handles: &RunHandles, cell: &Cell, t0_ns: u64) -> Result<(), RunError> {
+    let durations = handles.setup.plan.durations_of(cell);
+    let ran_ns = handles.now_ns().await?.saturating_sub(t0_ns).min(durations.cell_ns());
+    let warmup_ns = ran_ns.min(durations.warmup_ns);
+    handles.of_it(TimePart::WarmUp, warmup_ns);
+    handles.of_it(TimePart::Windows, ran_ns - warmup_ns);
+    Ok(())
 }
 
 /// Writes a cell that has no tenants, and returns the reason.
@@ -159,6 +174,7 @@ async fn prepare(
     results: &mut Vec<TenantResult>,
 ) -> Result<(), RunError> {
     tenants.arrange(cell.condition).await?;
+    tenants.handles().spend(TimePart::Buffers);
     let setup = tenants.handles().setup.clone();
     for (slot, tenant) in cell.tenants.iter().enumerate() {
         let log = log_path(&setup.out, &cell.id, &tenant.tenant)?;
@@ -176,8 +192,11 @@ async fn prepare(
             reaper_cpu: cores.reaper(slot),
         };
         match tenants.ask(slot, &message, "getting ready", PREPARE).await? {
-            FromTenant::Ready { schedule_hash, identity } => results
-                .push(TenantResult { identity, ..TenantResult::ready(tenant, schedule_hash) }),
+            FromTenant::Ready { schedule_hash, identity, modules_ns } => {
+                tenants.handles().of_it(TimePart::Modules, modules_ns);
+                let ready = TenantResult::ready(tenant, schedule_hash);
+                results.push(TenantResult { identity, ..ready });
+            }
             other => return Err(tenants.unexpected(slot, &other)),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gpubench_host::mechanism;
 use gpubench_record::user_victim::Reports;
-use gpubench_record::{Calibration, Cell, RunEvent};
+use gpubench_record::{Calibration, Cell, RunEvent, TimePart};
 use tokio::sync::watch;
 
 use super::cores::{Placement, shortage};
@@ -76,6 +76,7 @@ pub async fn run(
         Ok(RunEnd::Interrupted) => (false, Some("interrupted".to_owned())),
         Err(error) => (false, Some(error.to_string())),
     };
+    recorder.event(&RunEvent::TimeSpent { time: coordinator.handles.time_spent() })?;
     recorder.event(&RunEvent::Ended { complete, reason, at: rfc3339_now() })?;
     recorder.close()?;
     coordinator.cores.leave()?;
@@ -100,6 +101,7 @@ impl Coordinator {
             }
         }
         observer.phase(&RunPhase::StartingTenants);
+        handles.spend(TimePart::Calibration);
         let calibration = match self.session.calibrating(&mut self.ledger).await? {
             Some((tenants, share)) => {
                 // Victims are sized on the device at the speed that it has in the cells.
@@ -114,6 +116,7 @@ impl Coordinator {
             // The row of each mechanism gives the reason.
             None => Calibration::default(),
         };
+        handles.spend(TimePart::Other);
         let device = handles.identity();
         handles.recorder.event(&RunEvent::Calibrated {
             calibration: calibration.clone(),
@@ -130,10 +133,13 @@ impl Coordinator {
         }
         let (session, ledger) = (&mut self.session, &mut self.ledger);
         if !plan.probes.is_empty() && !handles.waits.is_stopped() {
+            handles.spend(TimePart::Probes);
             probe::campaign(&handles, session, ledger, observer).await?;
         }
         let xids = &mut self.xids;
+        handles.spend(TimePart::Faults);
         fault::campaign(&handles, session, ledger, xids, &calibration, observer).await?;
+        handles.spend(TimePart::Other);
         Ok(if handles.waits.is_stopped() { RunEnd::Interrupted } else { RunEnd::Complete })
     }
 
@@ -153,9 +159,11 @@ impl Coordinator {
             observer.cell_ends(cell, failure.as_deref());
         }
         match &mut self.soak {
-            Some(soak) if !cells.is_empty() => soak.finish(&mut self.session).await,
-            _ => Ok(()),
+            Some(soak) if !cells.is_empty() => soak.finish(&mut self.session).await?,
+            _ => {}
         }
+        self.handles.spend(TimePart::Other);
+        Ok(())
     }
 
     /// The cells that undecided rows get. A look that fails costs no measurement.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use gpubench_host::device::{Nvml, identity};
 use gpubench_record::wire::Participants;
-use gpubench_record::{DeviceIdentity, MechanismRow, Outcome, OutcomeKind, RunEvent};
+use gpubench_record::{
+    DeviceIdentity, MechanismRow, Outcome, OutcomeKind, RunEvent, SpentTime, TimePart,
+};
 
 use super::observe::PidRegistry;
 use super::setup::Recorder;
@@ -28,13 +30,24 @@ pub struct RunHandles {
     pub registry: PidRegistry,
     /// The identity of the device, completed by the first tenant that sees it whole.
     identity: Rc<RefCell<DeviceIdentity>>,
+    time: Rc<RefCell<Stopwatch>>,
+}
+
+/// What the time was spent on up to an instant, and what it is spent on since.
+struct Stopwatch {
+    sums: BTreeMap<TimePart, u64>,
+    on: TimePart,
+    since_ns: u64,
 }
 
 impl RunHandles {
     /// The components of a new run.
     pub fn new(setup: Arc<Setup>, waits: Waits, recorder: Recorder) -> Self {
         let identity = Rc::new(RefCell::new(setup.identity.clone()));
-        Self { setup, waits, recorder, registry: PidRegistry::default(), identity }
+        let since_ns = setup.clock.now_ns();
+        let time = Stopwatch { sums: BTreeMap::new(), on: TimePart::Other, since_ns };
+        let time = Rc::new(RefCell::new(time));
+        Self { setup, waits, recorder, registry: PidRegistry::default(), identity, time }
     }
 
     /// Calls NVML, with a limit.
@@ -45,6 +58,42 @@ impl RunHandles {
     ) -> Result<T, RunError> {
         let nvml = Arc::clone(&self.setup.nvml);
         self.waits.blocking(doing, NVML, move || call(&nvml)).await
+    }
+
+    /// From now on time is spent on this part. Returns the part before.
+    pub fn spend(&self, on: TimePart) -> TimePart {
+        let (mut time, now_ns) = (self.time.borrow_mut(), self.setup.clock.now_ns());
+        let (before, since_ns) = (time.on, time.since_ns);
+        *time.sums.entry(before).or_insert(0) += now_ns.saturating_sub(since_ns);
+        (time.on, time.since_ns) = (on, now_ns);
+        before
+    }
+
+    /// The same for a step of a cell's set-up. Such a step of a calibration, check of speed, probe
+    /// or fault trial is time of these.
+    pub fn spend_step(&self, on: TimePart) -> TimePart {
+        use TimePart::{Calibration, Faults, Probes, SpeedChecks};
+        let present = self.time.borrow().on;
+        let is_whole = matches!(present, Calibration | Faults | Probes | SpeedChecks);
+        self.spend(if is_whole { present } else { on })
+    }
+
+    /// Of the time that was spent on the present part, so much was spent on another one.
+    pub fn of_it(&self, on: TimePart, ns: u64) {
+        let before = self.spend(on);
+        self.spend(before);
+        let sums = &mut self.time.borrow_mut().sums;
+        let from = sums.entry(before).or_insert(0);
+        let ns = ns.min(*from);
+        *from -= ns;
+        *sums.entry(on).or_insert(0) += ns;
+    }
+
+    /// What the time was spent on so far.
+    pub fn time_spent(&self) -> Vec<SpentTime> {
+        self.spend(TimePart::Other);
+        let sums = self.time.borrow().sums.clone().into_iter().filter(|(_, ns)| *ns > 0);
+        sums.map(|(part, ns)| SpentTime { part, ns }).collect()
     }
 
     /// Announces participants of the clock, in this order.

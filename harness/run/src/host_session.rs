@@ -12,7 +12,7 @@ use gpubench_host::device::BlockingCall;
 use gpubench_host::mechanism;
 use gpubench_host::mechanism::host::{Guard, HostError, RealHost};
 use gpubench_host::mechanism::{HostStage, InForce, Mechanism};
-use gpubench_record::{Cell, FaultTrial, Outcome};
+use gpubench_record::{Cell, FaultTrial, Outcome, TimePart};
 
 use super::handles::MechanismLedger;
 use super::tenant_set::{TenantConfig, TenantSet};
@@ -84,8 +84,7 @@ impl HostSession {
         key: &MechanismKey<'_>,
         ledger: &mut MechanismLedger,
     ) -> Result<Ready<'_>, RunError> {
-        let own = self.handles.setup.host.stage_of(key.mechanism, key.variant);
-        let (native, wanted) = (own.is_none(), self.wanted(key));
+        let (native, wanted) = (self.is_native(key), self.wanted(key));
         if self.stage != wanted {
             self.switch(wanted.clone(), key.group, ledger).await?;
         }
@@ -97,9 +96,7 @@ impl HostSession {
                 return Ok(Err(reason.clone()));
             }
         }
-        let in_one_process =
-            mechanism::find(key.mechanism).is_some_and(|m| !m.entry().inside(1).is_empty());
-        let set = if native && !in_one_process { PLAIN } else { key.variant };
+        let set = self.set_of(key);
         match (self.start(set, key.mechanism).await, wanted) {
             (Ok(()), _) => {}
             // The mechanism changes only the processes of its own tenants.
@@ -196,7 +193,11 @@ impl HostSession {
         let Some(mechanism) = mechanism else {
             return Ok(());
         };
-        match self.guard.enter(mechanism).await? {
+        let daemon = mechanism.entry().properties().mps_daemon;
+        let before = self.handles.spend_step(part_of(daemon));
+        let entered = self.guard.enter(mechanism).await?;
+        self.handles.spend(before);
+        match entered {
             Ok(set_up) => self.set_up = set_up,
             // Without a journal no mechanism can be set up, so the run ends.
             Err(error @ HostError::Journal(_)) => return Err(error.into()),
@@ -248,10 +249,17 @@ impl HostSession {
             dismissed = dismissed.and(tenants.dismiss().await);
         }
         self.stage = None;
-        self.set_up = InForce::default();
+        let left = std::mem::take(&mut self.set_up);
+        let before = self.handles.spend_step(part_of(left.daemon.is_some()));
         self.guard.restore().await?;
+        self.handles.spend(before);
         dismissed
     }
+}
+
+/// What the time of a change of the host is spent on.
+const fn part_of(daemon: bool) -> TimePart {
+    if daemon { TimePart::Daemons } else { TimePart::Switches }
 }
 
 /// How tenants under a mechanism are started.
@@ -292,6 +300,22 @@ impl HostSession {
     /// Whether the host must be switched for this cell or trial.
     pub fn would_switch(&self, key: &MechanismKey<'_>) -> bool {
         self.stage != self.wanted(key)
+    }
+
+    /// Whether the contexts of its tenants are closed now.
+    pub fn would_open(&self, key: &MechanismKey<'_>) -> bool {
+        self.tenant_sets.get(self.set_of(key)).is_none_or(|tenants| !tenants.is_open())
+    }
+
+    fn is_native(&self, key: &MechanismKey<'_>) -> bool {
+        self.handles.setup.host.stage_of(key.mechanism, key.variant).is_none()
+    }
+
+    /// Key of its tenants.
+    fn set_of<'k>(&self, key: &MechanismKey<'k>) -> &'k str {
+        let in_one_process =
+            mechanism::find(key.mechanism).is_some_and(|m| !m.entry().inside(1).is_empty());
+        if self.is_native(key) && !in_one_process { PLAIN } else { key.variant }
     }
 
     /// The tenants without a mechanism, if they can run in the present state of the host.

@@ -3,11 +3,13 @@
 //!
 //! The check kernel does the same work each time, on the device without a mechanism, so its rate is
 //! the speed of the device. It runs where the host is in a state that allows that: before and after
-//! each switch of the host, and now and then between. Nothing is judged here.
+//! each switch of the host, and now and then between two mechanisms. Nothing is judged here.
 
 use gpubench_host::device::Nvml;
 use gpubench_record::probe::step::RunRequests;
-use gpubench_record::{CompletedRequests, Heating, RunEvent, SoakPlan, SpeedCheck, WorkloadSpec};
+use gpubench_record::{
+    CompletedRequests, Heating, RunEvent, SoakPlan, SpeedCheck, TimePart, WorkloadSpec,
+};
 use gpubench_stats::summary::moments;
 
 use super::calibrate::with_retries_to;
@@ -19,6 +21,8 @@ use super::{Observer, RunError, RunHandles, RunPhase, probe};
 /// Arithmetic in every thread slot of every SM, as requests that are long beside a launch.
 const WORKLOAD: &str = "fma-hog";
 const SERVICE_NS: u64 = 20_000_000;
+/// Within one mechanism the check kernel waits so many times longer: it closes the contexts.
+const WITHIN: u64 = 2;
 /// A request may be shorter than calibrated by this factor.
 const SHORTER: f64 = 1.5;
 
@@ -50,7 +54,10 @@ impl Soak {
             handles.recorder.warning(text)?;
             return Ok(None);
         }
-        match Self::heated(tenants, handles.clone(), plan, observer).await {
+        let before = handles.spend(TimePart::SpeedChecks);
+        let heated = Self::heated(tenants, handles.clone(), plan, observer).await;
+        handles.spend(before);
+        match heated {
             Ok(soak) => Ok(Some(soak)),
             Err(error) => not_loaded(&handles, error).map(|()| None),
         }
@@ -108,22 +115,27 @@ impl Soak {
         key: &MechanismKey<'_>,
         ledger: &mut MechanismLedger,
     ) -> Result<(), RunError> {
-        let switches = session.would_switch(key);
+        let (switches, opens) = (session.would_switch(key), session.would_open(key));
         if switches {
             self.check(session).await?;
         }
+        self.handles.spend(TimePart::Other);
         if session.ready(key, ledger).await?.is_err() {
             return Ok(());
         }
         let now_ns = self.handles.now_ns().await?;
         let idle_ns = now_ns.saturating_sub(self.busy_until_ns);
         if let Some(load_ns) = load_after_ns(&self.plan, idle_ns) {
+            self.handles.spend(TimePart::SpeedChecks);
             self.warm(session, key, ledger, [idle_ns, load_ns]).await?;
         }
-        let is_due = |at_ns: u64| now_ns.saturating_sub(at_ns) >= self.plan.every_ns;
+        // Between two mechanisms contexts are opened anew in any case.
+        let every_ns = self.plan.every_ns * if opens { 1 } else { WITHIN };
+        let is_due = |at_ns: u64| now_ns.saturating_sub(at_ns) >= every_ns;
         if switches || self.checked_at_ns.is_none_or(is_due) {
             self.check(session).await?;
         }
+        self.handles.spend(TimePart::Other);
         Ok(())
     }
 
@@ -147,6 +159,7 @@ impl Soak {
         if self.plan.check_ns == 0 {
             return Ok(());
         }
+        self.handles.spend(TimePart::SpeedChecks);
         let Some(tenants) = session.native().await? else {
             return Ok(());
         };

@@ -153,6 +153,17 @@ fn reports(word: &str) -> Result<Reports, String> {
     Reports::find(word).ok_or_else(|| "accepted: requests, lines".to_owned())
 }
 
+/// The time that a whole run may take.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct MinutesFlag {
+    /// Plan a run of at most N minutes from start to end, set-up included
+    ///
+    /// It replaces device_time of the profile, which limits the cells alone. `plan` predicts each
+    /// part of the time, and says which parts rest on guesses; `report` prints what was used.
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, 7 * 24 * 60))]
+    pub for_minutes: Option<u64>,
+}
+
 /// Folder of the record.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct OutFlag {

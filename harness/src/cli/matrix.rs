@@ -13,7 +13,7 @@ use gpubench_store::seal;
 use gpubench_workloads::command::SIGN_PASSWORD;
 
 use super::after_cells::AfterCellsFlags;
-use super::common::{OutFlag, ProfileFlags, exit_codes_help};
+use super::common::{MinutesFlag, OutFlag, ProfileFlags, exit_codes_help};
 use super::many_devices::{DevicesFlags, Part};
 use super::resume_flags;
 use super::signals::run_until_signal;
@@ -52,6 +52,8 @@ pub struct Args {
     devices: DevicesFlags,
     #[command(flatten)]
     pub(super) profile: ProfileFlags,
+    #[command(flatten)]
+    pub(super) minutes: MinutesFlag,
     #[command(flatten)]
     pub(super) out: OutFlag,
     /// Go on with the interrupted run in this folder: measure the blocks that it lacks
@@ -179,6 +181,7 @@ impl NewRun {
             labels: self.labels,
             beside: part.others,
             device: device.cloned(),
+            for_minutes: args.minutes.for_minutes,
         };
         let setup = matrix_setup(&session, &options, self.profile, &request, &self.out)?;
         Ok((session, self.out, setup))

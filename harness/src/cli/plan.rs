@@ -6,19 +6,21 @@ use gpubench_host::device::virtual_gpu::TimeMode;
 use gpubench_plan::profile::Profile;
 use gpubench_plan::profile::units::Span;
 use gpubench_plan::{Detectable, notes};
-use gpubench_record::{Cell, ExitCode, Plan, counted};
+use gpubench_record::{Cell, ExitCode, Plan, PlannedTime, counted};
 use gpubench_run::shortage;
 use gpubench_show::{Block, Page, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::after_cells;
-use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json};
+use super::common::{
+    DeviceFlag, MinutesFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json,
+};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::{
     AfterCells, DeviceSession, RehearsalOutcome, Rehearsed, add_after_cells, calibration,
-    capabilities, host_facts, ptx_hash, rehearse,
+    capabilities, host_facts, planned, ptx_hash, rehearse,
 };
 
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -39,6 +41,8 @@ pub struct Args {
     pub(super) device: DeviceFlag,
     #[command(flatten)]
     pub(super) profile: ProfileFlags,
+    #[command(flatten)]
+    minutes: MinutesFlag,
     /// Set up and undo each mechanism on the host, without measuring
     ///
     /// Shows before a long run what the driver refuses. Device settings change only with
@@ -58,11 +62,15 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let options = args.profile.host_options();
     let device = args.device.device.as_ref();
     let facts = host_facts::of_device(device, &options, &profile)?;
-    let mut plan = gpubench_plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
     // Virtual time passes without cores.
     let is_virtual = device.is_some_and(DeviceSelector::is_virtual)
         && host_facts::time_mode(device, &options, &profile) == TimeMode::Virtual;
-    add_after_cells(&mut plan, &profile, &AfterCells::default(), is_virtual)?;
+    let (profile, plan) = planned(profile, args.minutes.for_minutes, |profile| {
+        let capabilities = capabilities(&facts, profile);
+        let mut plan = gpubench_plan::plan(profile, &capabilities, &ptx_hash())?;
+        add_after_cells(&mut plan, profile, &AfterCells::default(), is_virtual)?;
+        Ok(plan)
+    })?;
     let mut notes = notes(&plan, &profile);
     if !is_virtual {
         notes.push(format!(
@@ -107,7 +115,8 @@ pub(super) struct AsJson<'a> {
 fn page(plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
     let mut page = Page::default();
     summary(plan).into_iter().chain(after_cells::in_words(plan)).for_each(|line| page.say(line));
-    let tables = [mechanisms(plan), detectable_table(rows), first_block(plan), skips(plan)];
+    let tables =
+        [mechanisms(plan), time(plan), detectable_table(rows), first_block(plan), skips(plan)];
     for table in tables.into_iter().filter(|table| !table.rows.is_empty()) {
         page.push(Block::Gap);
         page.push(table);
@@ -131,7 +140,7 @@ fn summary(plan: &Plan) -> Vec<String> {
         let (command, reports) = (&victim.command, victim.reports.as_str());
         let ready = span(victim.ready_ns);
         format!(
-            "victim: {command} (measured by its {reports}), restarted for most cells, ready \
+            "victim: {command} (measured by its {reports}), restarted for each mechanism, ready \
              within {ready}"
         )
     });
@@ -150,7 +159,8 @@ fn summary(plan: &Plan) -> Vec<String> {
     )];
     lines.extend(victim);
     lines.push(format!(
-        "{}: {} of {per_block}, each block in a random order and the next one reversed{alone}",
+        "{}: {} of {per_block}, each block in a random order with compared cells side by side, and \
+         the next one reversed{alone}",
         counted(cells, "cell"),
         counted(plan.blocks, "block"),
     ));
@@ -166,6 +176,17 @@ fn summary(plan: &Plan) -> Vec<String> {
     lines.extend(sparse_phases(plan));
     lines.extend(plan.rotation.as_ref().map(|rotation| format!("rotation: {rotation}")));
     lines
+}
+
+/// What the run will spend its time on.
+fn time(plan: &Plan) -> Table {
+    let guessed = |one: &PlannedTime| if one.guessed { "guessed" } else { "" };
+    let row =
+        |one: &PlannedTime| [one.part.to_string(), in_minutes(one.ns), guessed(one).to_owned()];
+    let mut rows: Vec<[String; 3]> = plan.time.iter().map(row).collect();
+    let sum_ns = plan.time.iter().map(|one| one.ns).sum();
+    rows.push(["whole run".to_owned(), in_minutes(sum_ns), String::new()]);
+    Table::plain(["time of the run", "predicted", "basis"], rows).numbers(&["predicted"])
 }
 
 /// What the sparse phases take of the device time, by mechanism.
@@ -269,12 +290,14 @@ pub(super) fn detectable_table(rows: &[Detectable]) -> Table {
             row.axis.clone(),
             format!("{} beside {}", row.victim, row.aggressor),
             row.blocks.to_string(),
+            row.half_width.map_or_else(|| "-".to_owned(), size),
             format!("{smallest} of {}", row.figure),
             format!("{} {}", size(row.spread), row.source),
         ]
     };
-    let header = ["row", "cells", "blocks", "detects (80 % power)", "spread of blocks"];
-    Table::plain(header, rows.iter().map(line)).numbers(&header[2..3])
+    let header =
+        ["row", "cells", "blocks", "half-width", "detects (80 % power)", "spread of blocks"];
+    Table::plain(header, rows.iter().map(line)).numbers(&header[2..4])
 }
 
 // `gpubench plan --rehearse`: sets up and undoes each mechanism, without measuring.

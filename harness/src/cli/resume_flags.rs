@@ -56,9 +56,15 @@ fn fixed(args: &Args, run: &Interrupted) -> Result<Vec<Fixed>, ExpectedError> {
     let out = args.out.out.as_ref().map(|out| place(out));
     add("--out", out, Some(place(&run.dir)));
     if let Some(name) = &flags.profile {
-        let given = ProfileFlags { profile: Some(name.clone()), ..first.profile.clone() }.load()?;
+        let mut given =
+            ProfileFlags { profile: Some(name.clone()), ..first.profile.clone() }.load()?;
+        if first.minutes.for_minutes.is_some() {
+            given.device_time = of_run.device_time;
+        }
         add("--profile", Some(given.name.clone()), Some(named(of_run, &given)));
     }
+    let minutes = |args: &Args| args.minutes.for_minutes.map(|minutes| minutes.to_string());
+    add("--for-minutes", minutes(args), minutes(&first));
     let text = ToString::to_string;
     add("--seed", flags.seed.map(|seed| seed.to_string()), Some(of_run.seed.to_string()));
     add("--rotation", flags.rotation.map(|run| run.to_string()), Some(of_run.run.to_string()));

@@ -5,6 +5,7 @@ use std::path::Path;
 use gpubench_catalogue::axis::Selection;
 use gpubench_judge::score::{Look, Straddling};
 use gpubench_plan::profile::Profile;
+use gpubench_plan::profile::units::Span;
 use gpubench_plan::{MoreBlocks, extend};
 use gpubench_record::{Cell, Estimate, MatrixRow, OutcomeKind, Plan, TopUp, TopUpReason};
 use gpubench_run::probe::{Flag, Probe};
@@ -68,7 +69,62 @@ pub fn add(
         }
         None => {}
     }
+    plan.time = gpubench_plan::time_of(plan);
     Ok(())
+}
+
+/// The plan of a whole run and its profile. With a time in minutes the profile gets the longest
+/// `device_time` with which the run takes no longer, set-up and top-up included.
+pub fn planned(
+    profile: Profile,
+    for_minutes: Option<u64>,
+    plan_of: impl Fn(&Profile) -> Result<Plan, ExpectedError>,
+) -> Result<(Profile, Plan), ExpectedError> {
+    let Some(minutes) = for_minutes else {
+        let plan = plan_of(&profile)?;
+        return Ok((profile, plan));
+    };
+    let limit_ns = minutes * MINUTE_NS;
+    let of = |seconds| Profile { device_time: Span::from_s(seconds), ..profile.clone() };
+    // Whatever else is wrong with the profile is so with the longest time, too.
+    plan_of(&of(LONGEST_S))?;
+    let shortest = smallest(1, LONGEST_S, |seconds| plan_of(&of(seconds)).is_ok());
+    let takes_ns = |seconds| Ok(run_ns(&of(seconds), &plan_of(&of(seconds))?));
+    let exceeds = |seconds| takes_ns(seconds).is_ok_and(|ns: u64| ns > limit_ns);
+    let best = smallest(shortest, minutes * 60 + 1, exceeds) - 1;
+    if best < shortest {
+        let needed: Result<u64, ExpectedError> = takes_ns(shortest);
+        let needed = needed?.div_ceil(MINUTE_NS);
+        let what = format!("--for-minutes {minutes} is too short (accepted: at least {needed})");
+        return Err(ExpectedError::usage(what, Some("fewer mechanisms or axes, or more minutes")));
+    }
+    let profile = of(best);
+    let plan = plan_of(&profile)?;
+    Ok((profile, plan))
+}
+
+const MINUTE_NS: u64 = 60_000_000_000;
+/// The longest `device_time` that a profile accepts.
+const LONGEST_S: u64 = 7 * 24 * 3_600;
+
+/// The smallest number of `low..=high` that is so: all greater ones are.
+fn smallest(mut low: u64, mut high: u64, is: impl Fn(u64) -> bool) -> u64 {
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+/// Time of a whole run with the top-up that its profile allows.
+fn run_ns(profile: &Profile, plan: &Plan) -> u64 {
+    let left_ns = profile.device_time.ns.saturating_sub(plan.device_time_ns());
+    let top_up_ns = if plan.looks > 1 { left_ns } else { 0 };
+    plan.time.iter().map(|part| part.ns).sum::<u64>() + top_up_ns
 }
 
 /// A probe that makes a row runs where the axes of the profile include the row. Every other one

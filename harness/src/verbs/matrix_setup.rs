@@ -42,6 +42,8 @@ pub struct MatrixRequest {
     /// Devices that other runs of the same command line measure at the same time.
     pub beside: Vec<String>,
     pub device: Option<DeviceSelector>,
+    /// The time that the whole run may take.
+    pub for_minutes: Option<u64>,
 }
 
 /// Everything for a run, and what is done after it.
@@ -66,9 +68,12 @@ pub fn matrix_setup(
     out: &Path,
 ) -> Result<MatrixSetup, ExpectedError> {
     let mut host = Host::of(session, options, &profile)?;
-    let mut plan = host.plan(&profile)?;
     let is_virtual = session.clock().is_virtual();
-    after_cells::add(&mut plan, &profile, &request.after_cells, is_virtual)?;
+    let (profile, plan) = after_cells::planned(profile, request.for_minutes, |profile| {
+        let mut plan = host.plan(profile)?;
+        after_cells::add(&mut plan, profile, &request.after_cells, is_virtual)?;
+        Ok(plan)
+    })?;
     let named = request.calibration.as_deref();
     let named = named.map(|path| calibration::read(path, &plan, session)).transpose()?;
     let (calibration, note) = named.unzip();

@@ -31,7 +31,7 @@ pub mod targets;
 mod tests;
 pub mod verdict;
 
-pub use after_cells::{AfterCells, FaultRequest, add as add_after_cells};
+pub use after_cells::{AfterCells, FaultRequest, add as add_after_cells, planned};
 pub use calibration::{KeptCalibrations, published};
 pub use capabilities::capabilities;
 pub use device_session::{DeviceSession, find as find_device};

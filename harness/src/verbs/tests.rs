@@ -17,7 +17,10 @@ use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
 
 use super::verdict::mechanism_row;
 use crate::verbs::profile::load;
-use crate::verbs::{FaultRequest, Repair, capabilities, fidelity, open_scored, rescore};
+use crate::verbs::{
+    AfterCells, FaultRequest, Repair, add_after_cells, capabilities, fidelity, open_scored,
+    planned, rescore,
+};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -154,6 +157,37 @@ fn the_built_in_profiles_have_time_for_every_mechanism_of_a_host() -> TestResult
         assert_eq!(skipped, if name == "default" { vec!["jitter"] } else { Vec::new() }, "{name}");
         assert_eq!(plan.mechanisms.len(), gpubench_catalogue::mechanism::names().len(), "{name}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_run_of_so_many_minutes_has_the_longest_cells_that_fit() -> TestResult {
+    let facts = complete_host(&Machine::load("h100-80")?);
+    let profile = load("default", &Overrides::default())?;
+    let plan_of = |profile: &Profile| -> Result<Plan, crate::error::ExpectedError> {
+        let mut plan = gpubench_plan::plan(profile, &capabilities(&facts, profile), "ptx")?;
+        add_after_cells(&mut plan, profile, &AfterCells::default(), true)?;
+        Ok(plan)
+    };
+    let minutes_of = |profile: &Profile, plan: &Plan| {
+        let left_ns = profile.device_time.ns.saturating_sub(plan.device_time_ns());
+        let time_ns: u64 = plan.time.iter().map(|one| one.ns).sum();
+        (time_ns + left_ns) as f64 / 60e9
+    };
+    for minutes in [20, 40] {
+        let (fitted, plan) = super::planned(profile.clone(), Some(minutes), plan_of)?;
+        let takes = minutes_of(&fitted, &plan);
+        assert!(takes <= minutes as f64, "{takes}");
+        let more = Profile {
+            device_time: Span::from_ns(fitted.device_time.ns + 1_000_000_000),
+            ..fitted.clone()
+        };
+        let longer = minutes_of(&more, &plan_of(&more)?);
+        assert!(longer > minutes as f64, "{takes} {longer}");
+    }
+    let refused = super::planned(profile, Some(1), plan_of).map_err(|error| error.to_string());
+    let text = refused.err().ok_or("one minute is enough")?;
+    assert!(text.starts_with("--for-minutes 1 is too short (accepted: at least "), "{text}");
     Ok(())
 }
 

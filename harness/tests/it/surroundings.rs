@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use gpubench_record::{
-    CellResult, Condition, DeviceSpeed, Gate, GateState, Json, OutcomeKind, RunRecord,
+    CellResult, Condition, DeviceSpeed, Gate, GateState, Json, OutcomeKind, RunRecord, TimePart,
 };
 use gpubench_virtual_gpu::session::NVML_FAILS;
 use serde_json::{Value, json};
@@ -245,6 +245,11 @@ fn heating_removes_a_warm_up_that_the_check_kernel_shows_without_it() -> TestRes
     let gain = heating.last.rate_per_s / heating.first.rate_per_s;
     assert!(heating.steady && (1.1..1.2).contains(&gain), "{heating:?}");
     assert!(heating.elapsed_ns > 20_000_000_000, "five windows and more");
+    let spent = |part| heated.time.iter().find(|one| one.part == part).map_or(0, |one| one.ns);
+    assert!(spent(TimePart::SpeedChecks) > heating.elapsed_ns, "{:?}", heated.time);
+    let cells_ns = heated.plan.device_time_ns();
+    assert_eq!(spent(TimePart::Windows) + spent(TimePart::WarmUp), cells_ns, "{:?}", heated.time);
+    assert!(spent(TimePart::Contexts) > 0 && spent(TimePart::Calibration) > 0);
     assert_eq!(drifted(&heated), (0, 0));
     assert_eq!(cells_with(&heated, GateState::Passed), heated.cells.len());
 

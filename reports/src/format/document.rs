@@ -88,6 +88,7 @@ impl Document {
             tables::aggressors(record),
             results::results(record),
             tables::skips(record),
+            tables::time_use(record),
             tables::cells(record),
             tables::proof(record),
             tables::tested(record),

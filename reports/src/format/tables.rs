@@ -2,7 +2,8 @@
 
 use super::figures::{MISSING_TEXT, figure, level_cell, one_line, outcome, readable};
 use gpubench_record::{
-    ClaimRow, Condition, Estimate, OperatorRow, OutcomeKind, Proof, RunRecord, TenantTime, Verdict,
+    ClaimRow, Condition, Estimate, OperatorRow, OutcomeKind, PlannedTime, Proof, RunRecord,
+    TenantTime, TimePart, Verdict,
 };
 use gpubench_show::{Cell, Column, Notes, Table};
 use std::collections::BTreeMap;
@@ -88,6 +89,38 @@ pub(super) fn aggressors(record: &RunRecord) -> Table {
     Table::new("aggressors", heading, columns, rows)
         .numbers(&["rate", "of ceiling", "ceiling"])
         .in_detail()
+}
+
+/// What the time of the run was spent on, beside the prediction of its plan.
+pub(super) fn time_use(record: &RunRecord) -> Table {
+    let (planned, spent) = (&record.plan.time, &record.time);
+    let mut parts: Vec<TimePart> = planned.iter().map(|one| one.part).collect();
+    parts.extend(spent.iter().map(|one| one.part));
+    parts.sort();
+    parts.dedup();
+    let total = |sums: &mut dyn Iterator<Item = u64>| sums.reduce(|sum, ns| sum + ns);
+    let used_ns = total(&mut spent.iter().map(|one| one.ns));
+    let planned_ns = total(&mut planned.iter().map(|one| one.ns));
+    let row = |part: &str, of: Option<&PlannedTime>, predicted: Option<u64>, used: Option<u64>| {
+        let seconds = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
+        let guessed = if of.is_some_and(|of| of.guessed) { " guessed" } else { "" };
+        let predicted = predicted.map_or_else(String::new, |ns| seconds(ns) + guessed);
+        let share = used.zip(used_ns).map(|(used, all)| 100.0 * used as f64 / all as f64);
+        let share = share.map_or_else(String::new, |share| format!("{share:.1} %"));
+        let used = used.map_or_else(String::new, seconds);
+        [part.to_owned(), predicted, used, share].map(Cell::text).to_vec()
+    };
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for part in parts {
+        let planned = planned.iter().find(|one| one.part == part);
+        let used = spent.iter().find(|one| one.part == part).map(|one| one.ns);
+        rows.push(row(part.as_str(), planned, planned.map(|one| one.ns), used));
+    }
+    if !rows.is_empty() {
+        rows.push(row("whole run", None, planned_ns, used_ns));
+    }
+    let columns = ["part", "predicted", "used", "share"];
+    Table::new("time", "Time", columns, rows).numbers(&columns[1..])
 }
 
 /// Requested mechanisms and axes that did not run, with reason and remedy.

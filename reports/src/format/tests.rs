@@ -9,7 +9,9 @@ mod screen;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use gpubench_record::{Condition, DeviceKind, Ends, Estimate, RunRecord, SampleRow};
+use gpubench_record::{
+    Condition, DeviceKind, Ends, Estimate, PlannedTime, RunRecord, SampleRow, SpentTime, TimePart,
+};
 use proptest::prelude::*;
 
 use gpubench_sample_records as sample_records;
@@ -184,4 +186,27 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn the_time_of_a_run_stands_beside_its_prediction() {
+    const S: u64 = 1_000_000_000;
+    let mut record = sample_records::real();
+    record.plan.time = vec![
+        PlannedTime { part: TimePart::Windows, ns: 348 * S, guessed: false },
+        PlannedTime { part: TimePart::Proofs, ns: 12 * S, guessed: true },
+    ];
+    record.time = vec![
+        SpentTime { part: TimePart::Windows, ns: 300 * S },
+        SpentTime { part: TimePart::Contexts, ns: 100 * S },
+    ];
+    let text = render("md", &record, &options());
+    let row = |name: &str| -> Vec<&str> {
+        let rows = text.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+        rows.filter(|row| row.len() > 4).find(|row| row[1] == name).unwrap_or_default()
+    };
+    assert_eq!(row("windows")[2..5], ["348.0 s", "300.0 s", "75.0 %"]);
+    assert_eq!(row("contexts")[3..5], ["100.0 s", "25.0 %"]);
+    assert_eq!(row("proofs")[2], "12.0 s guessed");
+    assert_eq!(row("whole run")[2..4], ["360.0 s", "400.0 s"]);
 }

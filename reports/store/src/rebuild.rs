@@ -10,7 +10,7 @@ use gpubench_record::Calibration;
 use gpubench_record::run::ProfileRef;
 use gpubench_record::{
     Cell, CellFigures, CellResult, DeviceIdentity, FormatVersion, Interruption, Left, MechanismRow,
-    Outcome, Plan, Proof, Provenance, RunEvent, RunRecord, TenantResult, counted,
+    Outcome, Plan, Proof, Provenance, RunEvent, RunRecord, SpentTime, TenantResult, counted,
 };
 
 use super::error::StoreError;
@@ -68,6 +68,7 @@ pub(super) fn rebuild(
                 resume(&mut run, *interruption, &left);
                 end = None;
             }
+            RunEvent::TimeSpent { time } => add_time(&mut run.time, time),
             RunEvent::Probed { result } => run.probes.push(result),
             RunEvent::Warning { text } => warnings.push(text),
             RunEvent::Ended { reason, at, .. } => {
@@ -89,6 +90,17 @@ fn proved(run: &mut RunRecord, warnings: &mut Vec<String>, variant: &str, proof:
         Some(row) => row.proof.push(proof),
         None => warnings.push(format!("an event has a proof of {variant}, which was never set up")),
     }
+}
+
+/// The time of a further start of the run.
+fn add_time(sum: &mut Vec<SpentTime>, time: Vec<SpentTime>) {
+    for more in time {
+        match sum.iter_mut().find(|known| known.part == more.part) {
+            Some(known) => known.ns += more.ns,
+            None => sum.push(more),
+        }
+    }
+    sum.sort_by_key(|one| one.part);
 }
 
 fn cut_cell(
@@ -159,6 +171,7 @@ fn unscored(
         records_left_out: Vec::new(),
         operator: Vec::new(),
         device_speed: None,
+        time: Vec::new(),
         claims: Vec::new(),
         problems: Vec::new(),
     }
@@ -253,4 +266,21 @@ fn tenants_from_logs(
         tenants.push(TenantResult { rows, ..TenantResult::ready(tenant, None) });
     }
     Ok(tenants)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_record::{SpentTime, TimePart};
+
+    use super::add_time;
+
+    #[test]
+    fn the_times_of_two_starts_add_up() {
+        let of = |part, ns| SpentTime { part, ns };
+        let mut sum = Vec::new();
+        add_time(&mut sum, vec![of(TimePart::Windows, 5), of(TimePart::Contexts, 1)]);
+        add_time(&mut sum, vec![of(TimePart::WarmUp, 3), of(TimePart::Windows, 2)]);
+        let expected = [(TimePart::Windows, 7), (TimePart::WarmUp, 3), (TimePart::Contexts, 1)];
+        assert_eq!(sum, expected.map(|(part, ns)| of(part, ns)));
+    }
 }

@@ -51,7 +51,7 @@ impl Tenant {
         // time.
         open.log = log.to_owned();
         let log = LogWriter::create(log, capacity_rows).doing(DOING)?;
-        let mut identity = None;
+        let (mut identity, modules_ns) = (None, open.session.gpu.kernels.loading_ns());
         if let Some(spec) = workload {
             let session = &mut open.session;
             joined(&self.clock, open.participants, DOING, || {
@@ -66,8 +66,9 @@ impl Tenant {
             wall.measure_guard().doing(DOING)?;
             self.guard_measured = true;
         }
+        let modules_ns = open.session.gpu.kernels.loading_ns() - modules_ns;
         open.cell = Some(Cell { load, arrivals_ns, pauses_ns, log, cpu, reaper_cpu });
-        Ok(FromTenant::Ready { schedule_hash: hash, identity })
+        Ok(FromTenant::Ready { schedule_hash: hash, identity, modules_ns })
     }
 
     pub(super) fn go(&mut self, t0_ns: u64) -> Result<FromTenant, Failure> {

@@ -11,7 +11,7 @@ use gpubench_record::{FromTenant, ProbeStep, RefusalKind, ToTenant, Verification
 
 use super::cells::{Cell, Failure, While};
 use super::session::Session;
-use crate::clock::{Clock, Participation};
+use crate::clock::{Clock, Participation, Time};
 use crate::fault::Armed;
 use crate::load;
 use crate::load::Gpu;
@@ -81,9 +81,11 @@ impl Tenant {
         if participants.issuer == participants.reaper {
             return Err(Failure::other(DOING, "issuer and reaper have the same number"));
         }
-        let (session, facts) = joined(&self.clock, participants, DOING, || {
+        let (mut session, facts) = joined(&self.clock, participants, DOING, || {
             Session::open(ordinal, spin, inside).doing(DOING)
         })?;
+        let clock = self.clock.clone();
+        session.gpu.kernels.time_by(move || clock.now_ns());
         self.open = Some(Open {
             session,
             participants,

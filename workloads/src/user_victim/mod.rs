@@ -187,7 +187,7 @@ impl UserVictimTenant {
         let hash = open.follows.then(|| format!("{:016x}", schedule_hash(&arrivals_ns)));
         let log = LogWriter::create(log, capacity_rows).doing(DOING)?;
         open.cell = Some(Cell { load, arrivals_ns, log });
-        Ok(FromTenant::Ready { schedule_hash: hash, identity: None })
+        Ok(FromTenant::Ready { schedule_hash: hash, identity: None, modules_ns: 0 })
     }
 
     fn go(&mut self, t0_ns: u64) -> Result<FromTenant, Failure> {

@@ -229,7 +229,8 @@ pub struct SoakOptions {
     /// Length of one measurement of the check kernel, 1 s at most: one before and after each switch
     /// of the host; 0 for none.
     pub check: Span,
-    /// Longest time between two measurements of the check kernel.
+    /// Time after which the check kernel is measured again, between two mechanisms; within one,
+    /// twice this time.
     pub every: Span,
 }
 

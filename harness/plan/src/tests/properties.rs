@@ -2,14 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubench_record::{Cell, Condition, Plan};
+use gpubench_record::{Cell, Condition, Plan, TimePart};
+use gpubench_stats::ratio::LogRatio;
+use gpubench_stats::{Confidence, ScheduleRng};
 use proptest::prelude::*;
 
 use super::{TestResult, host, is_alone, of_name};
+use crate::block::{Group, in_order, selected};
+use crate::draft::Layout;
 use crate::facts::{Capabilities, VariantRef};
 use crate::profile::units::Span;
 use crate::profile::{Overrides, Profile, parse};
-use crate::{PlanError, plan};
+use crate::{PlanError, layout, plan, time_of};
 
 /// What a cell measures, without its position in the order.
 fn identity(cell: &Cell) -> (String, String, String, Condition, String) {
@@ -73,6 +77,15 @@ proptest! {
         };
         prop_assert!(made.device_time_ns() <= profile.device_time.ns);
         prop_assert!((profile.blocks.min..=profile.blocks.max).contains(&made.blocks));
+        // The time of the run: that of the cells, and contexts as often as the mechanism changes.
+        let time = time_of(&made);
+        let of = |part| time.iter().find(|one| one.part == part).map_or(0, |one| one.ns);
+        prop_assert_eq!(of(TimePart::Windows) + of(TimePart::WarmUp), made.device_time_ns());
+        let opened = made.cells.chunk_by(|a, b| a.variant == b.variant).count() as u64;
+        prop_assert_eq!(of(TimePart::Contexts), opened * 105_000_000);
+        prop_assert!(time.iter().all(|one| one.guessed == (one.part == TimePart::Buffers
+            || one.part == TimePart::Tenants || one.part == TimePart::Proofs
+            || one.part == TimePart::Calibration)));
         let parts = made.durations;
         for (part, full, shortest) in [
             (parts.warmup_ns, profile.cell.warmup, profile.cell_min.warmup),
@@ -101,6 +114,14 @@ proptest! {
             }
             let seeds: BTreeSet<u64> = cells.iter().map(|cell| cell.schedule_seed).collect();
             prop_assert_eq!(seeds.len(), 1);
+            // The cells of a mechanism stand side by side, and in it those of a victim.
+            let variants = cells.chunk_by(|a, b| a.variant == b.variant);
+            let names: BTreeSet<&str> = cells.iter().map(|cell| cell.variant.as_str()).collect();
+            prop_assert_eq!(variants.count(), names.len());
+            let of = |cell: &Cell| (cell.variant.clone(), cell.victim.clone());
+            let victims = cells.chunk_by(|a, b| of(a) == of(b));
+            let names: BTreeSet<_> = cells.iter().map(|cell| of(cell)).collect();
+            prop_assert_eq!(victims.count(), names.len());
             // No cell of another block or group runs between the cells of a block.
             let at = made.cells.iter().position(|cell| cell.id == cells[0].id).unwrap_or(0);
             let piece = &made.cells[at..at + cells.len()];
@@ -178,5 +199,121 @@ fn each_switch_of_the_host_runs_the_native_and_the_unprotected_cells_again() -> 
     }
     // Five pairs of blocks; the last group of a pair is the first of the next.
     assert_eq!(count, 3 + 4 * 2);
+    Ok(())
+}
+
+// What a drift of the device does to a retention, with neighbours side by side and, as before,
+// with every cell of a block anywhere in it.
+
+const SESSIONS: u64 = 1_000;
+/// Set-up of a cell, and spread of the rate of one.
+const SET_UP_S: f64 = 0.1;
+const CELL_SD: f64 = 0.002;
+
+/// The logarithm of the speed of the device at an instant of a session.
+#[derive(Debug, Clone, Copy)]
+enum Drift {
+    /// 0.5 % a minute.
+    Line,
+    /// A step of 0.5 % up or down every two minutes or so, at random.
+    Steps,
+    /// 0.3 % up and down, with a period within a fifth of the length of a pair of cells. (With
+    /// exactly that length the reversed block cancels it: the interval holds the truth in 0.99.)
+    Wave,
+}
+
+impl Drift {
+    fn at(self, t_s: f64, pair_s: f64, seed: u64) -> f64 {
+        let mut rng = ScheduleRng::new(seed);
+        match self {
+            Self::Line => 0.005 * t_s / 60.0,
+            Self::Steps => {
+                let mut level = 0.0;
+                let mut next_s = 120.0 * rng.exponential();
+                while next_s < t_s {
+                    level += if rng.uniform() < 0.5 { -0.005 } else { 0.005 };
+                    next_s += 120.0 * rng.exponential();
+                }
+                level
+            }
+            Self::Wave => {
+                let (phase, period_s) = (rng.uniform(), pair_s * (0.8 + 0.4 * rng.uniform()));
+                0.003 * (std::f64::consts::TAU * (t_s / period_s + phase)).sin()
+            }
+        }
+    }
+}
+
+/// As before: the cells of each pair of blocks of a group in random order.
+fn anywhere(cells: &mut [Cell], seed: u64) {
+    for (number, block) in cells.chunk_by_mut(|a, b| a.block == b.block).enumerate() {
+        let identity = |cell: &Cell| (cell.variant.clone(), cell.victim.clone(), cell.condition);
+        block.sort_by_key(identity);
+        ScheduleRng::new(seed * 31 + number as u64 / 2).shuffle(block);
+        if number % 2 == 1 {
+            block.reverse();
+        }
+    }
+}
+
+/// Of all rows of all sessions: the share whose interval of C over S holds the truth, the share
+/// whose interval of S' over S does not, and the mean half-width of the former.
+fn coverage(drift: Drift, before: bool) -> Result<[f64; 3], Box<dyn std::error::Error>> {
+    let profile = Profile { decides: false, ..of_name("default")? };
+    let host = host(&[0, 0, 0]);
+    let plan = plan(&profile, &host, "ptx")?;
+    let groups = Group::sort(&host.mechanisms.iter().collect::<Vec<_>>());
+    let (pairs, turns) = (selected(&profile).ok_or("no pair")?, BTreeSet::new());
+    let (mut inside, mut alarms, mut width, mut rows) = (0_u32, 0_u32, 0.0, 0_u32);
+    for seed in 0..SESSIONS {
+        let layout = layout(&profile, &pairs, &[], &turns);
+        let mut cells = in_order(&groups, &Layout { seed, blocks: plan.blocks, ..layout });
+        if before {
+            anywhere(&mut cells, seed);
+        }
+        let mut rng = ScheduleRng::new(!seed);
+        let mut normal = || (0..12).map(|_| rng.uniform()).sum::<f64>() - 6.0;
+        let pair_s = 2.0 * (plan.durations.cell_ns() as f64 / 1e9 + SET_UP_S);
+        let (mut t_s, mut rates) = (0.0, BTreeMap::<_, Vec<f64>>::new());
+        for cell in &cells {
+            let length_s = plan.durations_of(cell).cell_ns() as f64 / 1e9 + SET_UP_S;
+            let log = drift.at(t_s + length_s / 2.0, pair_s, seed) + CELL_SD * normal();
+            let key = (cell.variant.as_str(), cell.victim.as_str(), cell.condition);
+            rates.entry(key).or_default().push(log.exp());
+            t_s += length_s;
+        }
+        for ((variant, victim, condition), solo) in &rates {
+            if *condition != Condition::S {
+                continue;
+            }
+            let of = |condition| {
+                let other: &Vec<f64> = &rates[&(*variant, *victim, condition)];
+                LogRatio::paired(other, solo)?.interval(Confidence::P95)
+            };
+            let (beside, again) = (of(Condition::C)?, of(Condition::SAgain)?);
+            inside += u32::from(beside.contains(1.0));
+            alarms += u32::from(!again.contains(1.0));
+            width += (beside.hi - beside.lo) / 2.0;
+            rows += 1;
+        }
+    }
+    let rows = f64::from(rows);
+    Ok([f64::from(inside) / rows, f64::from(alarms) / rows, width / rows])
+}
+
+#[test]
+fn neighbours_in_time_cancel_a_drift_of_the_device() -> TestResult {
+    for drift in [Drift::Line, Drift::Steps, Drift::Wave] {
+        let ([before, alarms_before, wide], [inside, alarms, width]) =
+            (coverage(drift, true)?, coverage(drift, false)?);
+        println!(
+            "{drift:?}: coverage {before:.3} -> {inside:.3}, A/A alarms {alarms_before:.3} -> \
+             {alarms:.3}, half-width {wide:.5} -> {width:.5}"
+        );
+        assert!((0.93..=0.97).contains(&inside), "{drift:?}: {inside}");
+        assert!((0.03..=0.07).contains(&alarms), "{drift:?}: {alarms}");
+        let narrower = if matches!(drift, Drift::Wave) { 1.1 } else { 0.8 };
+        assert!(width < narrower * wide, "{drift:?}: {width}, before {wide}");
+    }
     Ok(())
 }

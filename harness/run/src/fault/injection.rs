@@ -62,7 +62,7 @@ pub async fn prepare(
             }
         };
         match tenants.ask(slot, &message, "getting ready", LIMIT).await? {
-            FromTenant::Ready { schedule_hash, identity } => observed
+            FromTenant::Ready { schedule_hash, identity, .. } => observed
                 .victims
                 .push(TenantResult { identity, ..TenantResult::ready(tenant, schedule_hash) }),
             FromTenant::Armed { .. } => {}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gpubench_host::tenant::{Tenant, TenantError};
 use gpubench_record::{Calibration, FromTenant, OutputCheck, TenantResult, ToTenant, WorkloadSpec};
+use tokio::task::JoinSet;
 
 use super::{DIGEST, TenantSet, missing, name_of, note_end};
 use crate::RunError;
@@ -35,9 +36,8 @@ impl TenantSet {
             return Err(missing(slot).into());
         };
         let handles = self.handles.clone();
-        let participants = tenant.participants();
         let sampler = times.map(|_| SAMPLER);
-        handles.expect([participants.issuer].into_iter().chain(sampler).collect()).await?;
+        handles.expect([tenant.participants().issuer].into_iter().chain(sampler).collect()).await?;
         let sampler = match times {
             Some(times) => {
                 let times = Times { t0_ns: handles.now_ns().await?, ..times };
@@ -47,6 +47,61 @@ impl TenantSet {
             None => None,
         };
         let answer = handles.waits.answer(&mut tenant, message, doing, limit).await;
+        let sampled = match sampler {
+            Some(sampler) => sampler.finish().await,
+            None => Sampled::default(),
+        };
+        Ok((self.answered(slot, tenant, answer).await?, sampled))
+    }
+
+    /// The same for several slots at the same time. The answers are in the order of the messages.
+    pub(super) async fn ask_all(
+        &mut self,
+        messages: Vec<(usize, ToTenant, Duration)>,
+        doing: &'static str,
+    ) -> Result<Vec<Result<FromTenant, RunError>>, RunError> {
+        let handles = self.handles.clone();
+        let members = messages.into_iter().map(|(slot, message, limit)| {
+            let tenant = self.slots[slot].take().ok_or_else(|| missing(slot))?;
+            Ok((slot, tenant, message, limit))
+        });
+        let members: Vec<_> = members.collect::<Result<_, TenantError>>()?;
+        handles
+            .expect(members.iter().map(|(_, one, ..)| one.participants().issuer).collect())
+            .await?;
+        let mut waiting = JoinSet::new();
+        let mut answers: Vec<_> = members.iter().map(|(slot, ..)| (*slot, None)).collect();
+        for (slot, mut tenant, message, limit) in members {
+            let own = handles.waits.clone();
+            waiting.spawn(async move {
+                let answer = own.answer(&mut tenant, &message, doing, limit).await;
+                (slot, tenant, answer)
+            });
+        }
+        while let Some(done) = waiting.join_next().await {
+            let Ok((slot, tenant, answer)) = done else {
+                // A wait that panicked has dropped its tenant, which kills the process.
+                handles.reap().await?;
+                continue;
+            };
+            // At once: until then the clock of the others waits for it.
+            let answer = self.answered(slot, tenant, answer).await;
+            if let Some(own) = answers.iter_mut().find(|(one, _)| *one == slot) {
+                own.1 = Some(answer);
+            }
+        }
+        let lost = |slot| Err(missing(slot).into());
+        Ok(answers.into_iter().map(|(slot, one)| one.unwrap_or_else(|| lost(slot))).collect())
+    }
+
+    /// Takes the answer of a tenant and puts the tenant back, if it lives.
+    async fn answered(
+        &mut self,
+        slot: usize,
+        tenant: Tenant,
+        answer: Option<Result<FromTenant, TenantError>>,
+    ) -> Result<FromTenant, RunError> {
+        let handles = self.handles.clone();
         let Some(answer) = answer else {
             let error = TenantError::Ended {
                 tenant: name_of(slot),
@@ -56,15 +111,11 @@ impl TenantSet {
             return Err(RunError::Interrupted);
         };
         // A tenant that answered without using the device has not joined the clock.
-        handles.abandon(participants).await?;
-        let sampled = match sampler {
-            Some(sampler) => sampler.finish().await,
-            None => Sampled::default(),
-        };
+        handles.abandon(tenant.participants()).await?;
         match answer {
             Ok(answer) => {
                 self.slots[slot] = Some(tenant);
-                Ok((answer, sampled))
+                Ok(answer)
             }
             Err(error @ TenantError::Refused { .. }) => {
                 self.slots[slot] = Some(tenant);

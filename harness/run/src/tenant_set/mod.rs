@@ -1,9 +1,9 @@
 //! The tenants under one mechanism: their processes, and which contexts are open.
 //!
-//! [`processes`] starts and ends them, [`contexts`] opens and closes contexts, [`exchange`] sends
-//! messages and takes answers, [`observations`] keeps what tenants report beside their samples, and
-//! [`auxiliary`] and [`outsider`] have processes without a slot.
+//! [`processes`] starts and ends them, also those without a slot, [`contexts`] opens and closes
+//! contexts, and [`exchange`] sends messages and takes answers.
 
+mod contexts;
 mod exchange;
 mod processes;
 
@@ -11,12 +11,12 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use gpubench_host::mechanism::{
-    InForce, Mechanism, OpeningChecks, OverLimit, PRIORITY, TenantEnv, TenantObservation,
+    InForce, Mechanism, OpeningChecks, PRIORITY, TenantEnv, TenantObservation,
 };
 use gpubench_host::tenant::{Tenant, TenantError};
 use gpubench_record::user_victim::{Reports, UserVictim};
 use gpubench_record::wire::{Inside, Participants};
-use gpubench_record::{Condition, FromTenant, RefusalKind, ToTenant};
+use gpubench_record::{FromTenant, ToTenant};
 
 use super::RunHandles;
 use super::observe::SnapshotScope;
@@ -97,6 +97,11 @@ impl TenantSet {
         &self.handles
     }
 
+    /// Whether a context is open.
+    pub fn is_open(&self) -> bool {
+        self.slots.iter().flatten().any(Tenant::is_open)
+    }
+
     /// Process ids of the tenants with open contexts. For a user's program: those of its processes
     /// that are `listed`, or its own id if none is.
     pub fn open_pids(&self, listed: &[u32]) -> Vec<u32> {
@@ -139,99 +144,6 @@ impl TenantSet {
     }
 }
 
-// Opening and closing the contexts of tenants.
-
-/// Wait for a user's program beyond the time in which it must be ready: the tenant that starts it
-/// reports itself that the program is late.
-const PROGRAM_MORE: Duration = Duration::from_secs(30);
-
-impl TenantSet {
-    /// Opens and closes contexts as a condition needs them: native cells have only the victim's.
-    pub async fn arrange(&mut self, condition: Condition) -> Result<(), RunError> {
-        self.ensure().await?;
-        if self.config.admits_one_tenant {
-            return self.attempt_access().await;
-        }
-        for slot in 0..self.slots.len() {
-            let wanted = slot == 0 || !condition.is_native();
-            self.set_open(slot, wanted).await?;
-        }
-        if self.config.refuses_outsiders && !condition.is_native() {
-            self.attempt_as_outsider().await?;
-        }
-        Ok(())
-    }
-
-    pub async fn open_only(&mut self, slot: usize) -> Result<(), RunError> {
-        for other in 0..self.slots.len() {
-            if other != slot {
-                self.set_open(other, false).await?;
-            }
-        }
-        self.set_open(slot, true).await
-    }
-
-    pub async fn close(&mut self) -> Result<(), RunError> {
-        for slot in 0..self.slots.len() {
-            self.set_open(slot, false).await?;
-        }
-        Ok(())
-    }
-
-    async fn set_open(&mut self, slot: usize, open: bool) -> Result<(), RunError> {
-        let Some(tenant) = &self.slots[slot] else {
-            return Ok(());
-        };
-        if tenant.is_open() == open {
-            return Ok(());
-        }
-        let message = if open {
-            ToTenant::Open {
-                ordinal: 0,
-                // The victim spins for its completions, which are measured. Neighbours block,
-                // because they would use the victim's core.
-                spin: slot == 0,
-                participants: tenant.participants(),
-                inside: self.config.inside.get(slot).copied(),
-            }
-        } else {
-            ToTenant::Close
-        };
-        let doing = "opening or closing its context";
-        let ready_ns = self.user_victim(slot).map(|program| program.ready_ns);
-        let limit = ready_ns.map_or(CONTEXT, |ns| Duration::from_nanos(ns) + PROGRAM_MORE);
-        let answer = match self.ask(slot, &message, doing, limit).await {
-            // The end of its process closes a context that cannot be closed otherwise.
-            Err(RunError::Tenant(error @ TenantError::Refused { .. })) if !open => {
-                if let Some(tenant) = self.slots[slot].take() {
-                    note_end(&self.handles, tenant, &error).await?;
-                }
-                return Ok(());
-            }
-            // A dead tenant has no context.
-            Err(RunError::Tenant(TenantError::Ended { .. })) if !open => return Ok(()),
-            answer => answer?,
-        };
-        match answer {
-            FromTenant::Opened { facts } if open => {
-                if ready_ns.is_some() {
-                    // A user's program reports nothing about the device.
-                    return Ok(());
-                }
-                // Under a mechanism a tenant may see a part of the device.
-                if self.config.mechanism.is_none() {
-                    self.handles.complete_identity(&facts);
-                }
-                self.observations[slot].facts = facts;
-                self.observations[slot].opened_at_ns = Some(self.handles.now_ns().await?);
-                self.check(slot).await
-            }
-            FromTenant::Closed if !open => Ok(()),
-            other => Err(self.unexpected(slot, &other)),
-        }
-    }
-}
-
 /// The error for a slot without a tenant.
 pub fn missing(slot: usize) -> TenantError {
     TenantError::Ended { tenant: name_of(slot), how: "before the message".to_owned() }
@@ -241,27 +153,6 @@ pub fn missing(slot: usize) -> TenantError {
 // answers to access attempts.
 
 impl TenantSet {
-    /// Opens the victim's context, and has every neighbour request one. A neighbour that gets one
-    /// closes it again.
-    async fn attempt_access(&mut self) -> Result<(), RunError> {
-        self.open_only(0).await?;
-        self.access_attempts.clear();
-        for slot in 1..self.slots.len() {
-            let answer = match self.set_open(slot, true).await {
-                Ok(()) => None,
-                Err(RunError::Tenant(TenantError::Refused {
-                    kind: RefusalKind::Driver { code },
-                    ..
-                })) => Some(code),
-                Err(error) => return Err(error),
-            };
-            self.set_open(slot, false).await?;
-            self.access_attempts.push((name_of(slot), answer));
-        }
-        self.attempted_at_ns = Some(self.handles.now_ns().await?);
-        Ok(())
-    }
-
     /// Attempts to get a context beside the victim's, by name, and the answers.
     pub fn access_attempts(&self) -> Vec<(String, Option<i32>)> {
         self.access_attempts.clone()
@@ -308,41 +199,5 @@ impl TenantSet {
                 ..observed.clone()
             })
             .collect()
-    }
-
-    /// Does the checks of the mechanism, once for each tenant process.
-    async fn check(&mut self, slot: usize) -> Result<(), RunError> {
-        let checks = self.config.checks;
-        if checks.sm_placement && self.observations[slot].sm_placement.is_none() {
-            let message = ToTenant::FindSms;
-            let answer = self.ask(slot, &message, "counting its SMs", CONTEXT).await;
-            match answer {
-                Ok(FromTenant::FoundSms { sms }) => {
-                    self.observations[slot].sm_placement = Some(sms)
-                }
-                // The proof then rests on the other evidence.
-                Err(RunError::Tenant(error @ TenantError::Refused { .. })) => {
-                    self.handles.recorder.warning(error.to_string())?;
-                    self.observations[slot].sm_placement = Some(Vec::new());
-                }
-                Ok(other) => return Err(self.unexpected(slot, &other)),
-                Err(error) => return Err(error),
-            }
-        }
-        if let Some(bytes) = checks.over_limit_bytes
-            && self.observations[slot].over_limit.is_none()
-        {
-            let message = ToTenant::TryAllocate { bytes };
-            let doing = "allocating beyond its limit";
-            match self.ask(slot, &message, doing, CONTEXT).await? {
-                FromTenant::Tried { refused_with } => {
-                    self.observations[slot].over_limit = Some(OverLimit { bytes, refused_with });
-                }
-                other => return Err(self.unexpected(slot, &other)),
-            }
-        }
-        let now_ns = self.handles.now_ns().await?;
-        self.observations[slot].checked_at_ns.get_or_insert(now_ns);
-        Ok(())
     }
 }

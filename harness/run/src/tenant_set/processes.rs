@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpubench_host::mechanism::{TenantEnv, TenantObservation, control_groups};
 use gpubench_host::tenant::{PreKillHook, SpawnError, Tenant, TenantError};
 use gpubench_record::user_victim::UserVictim;
-use gpubench_record::{FromTenant, RefusalKind, ToTenant};
+use gpubench_record::{FromTenant, RefusalKind, TimePart, ToTenant};
 
 use super::{CONTEXT, TenantSet, name_of, participants_of};
 use crate::{RunError, RunHandles};
@@ -13,6 +13,16 @@ use crate::{RunError, RunHandles};
 impl TenantSet {
     /// Starts the tenants that are missing.
     pub async fn ensure(&mut self) -> Result<(), RunError> {
+        if self.slots.iter().all(Option::is_some) {
+            return Ok(());
+        }
+        let before = self.handles.spend_step(TimePart::Tenants);
+        let started = self.start_missing().await;
+        self.handles.spend(before);
+        started
+    }
+
+    async fn start_missing(&mut self) -> Result<(), RunError> {
         if !self.config.inside.is_empty() {
             return self.ensure_in_one_process().await;
         }
@@ -65,9 +75,6 @@ impl TenantSet {
 
     /// Starts all tenants in a new process if one is missing: tenants of one process end together.
     async fn ensure_in_one_process(&mut self) -> Result<(), RunError> {
-        if self.slots.iter().all(Option::is_some) {
-            return Ok(());
-        }
         self.dismiss().await?;
         let members: Vec<_> =
             (0..self.slots.len()).map(|slot| (name_of(slot), participants_of(slot))).collect();
@@ -110,12 +117,14 @@ impl TenantSet {
     }
 
     pub async fn dismiss(&mut self) -> Result<(), RunError> {
+        let before = self.handles.spend_step(TimePart::Tenants);
         self.dismiss_outsider().await?;
         for slot in 0..self.slots.len() {
             if let Some(mut tenant) = self.slots[slot].take() {
                 stop(&self.handles, &mut tenant).await?;
             }
         }
+        self.handles.spend(before);
         self.handles.reap().await
     }
 

@@ -1,6 +1,6 @@
 //! The sentences of the screen about the run as a whole.
 
-use gpubench_record::RunRecord;
+use gpubench_record::{RunRecord, TimePart};
 
 use crate::format::figures::{confidence, two_decimals};
 use crate::matrix::faults::trials_each;
@@ -20,10 +20,24 @@ pub(super) fn run(record: &RunRecord) -> String {
         Some(counted(record.plan.tenants as usize, "tenant")),
         Some(format!("profile {}, seed {}", clean(&record.profile.name), record.seed)),
         length.map(in_minutes),
+        in_windows(record),
         started.get(..10).map(str::to_owned),
     ];
     // Two spaces do not survive the wrapping of words.
     parts.into_iter().flatten().collect::<Vec<_>>().join(" | ")
+}
+
+/// The part of its time in which the run measured.
+fn in_windows(record: &RunRecord) -> Option<String> {
+    let sum = |of: &[TimePart]| {
+        let parts = record.time.iter().filter(|one| of.is_empty() || of.contains(&one.part));
+        parts.map(|one| one.ns as f64).sum::<f64>()
+    };
+    let all = sum(&[]);
+    let share = |of: &[TimePart]| 100.0 * sum(of) / all;
+    let [windows, warm] =
+        [share(&[TimePart::Windows]), share(&[TimePart::Windows, TimePart::WarmUp])];
+    (all > 0.0).then(|| format!("{windows:.0} % of it in windows, {warm:.0} % with warm-up"))
 }
 
 fn in_minutes(seconds: i64) -> String {

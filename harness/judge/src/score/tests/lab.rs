@@ -223,6 +223,7 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         skips: Vec::new(),
         rotation: None,
         soak: None,
+        time: Vec::new(),
         top_up: None,
         superseded: Vec::new(),
         superseded_trials: Vec::new(),
