@@ -69,7 +69,7 @@ pub async fn run(
         Some(failure) => (Sampled::default(), 0, Some(failure)),
         None => {
             let measured = measure(tenants, cell, &mut results).await?;
-            split(&handles, cell, measured.1).await?;
+            handles.split_cell(cell, measured.1).await?;
             handles.spend(TimePart::Proofs);
             // After every window: nothing that is measured runs beside it.
             if measured.2.is_none() {
@@ -117,16 +117,6 @@ pub async fn run(
     })?;
     handles.spend(TimePart::Other);
     Ok(failure)
-}
-
-/// Splits the time since the start of a cell: warm-up, windows, and the wait for the last answers.
-async fn split(handles: &RunHandles, cell: &Cell, t0_ns: u64) -> Result<(), RunError> {
-    let durations = handles.setup.plan.durations_of(cell);
-    let ran_ns = handles.now_ns().await?.saturating_sub(t0_ns).min(durations.cell_ns());
-    let warmup_ns = ran_ns.min(durations.warmup_ns);
-    handles.of_it(TimePart::WarmUp, warmup_ns);
-    handles.of_it(TimePart::Windows, ran_ns - warmup_ns);
-    Ok(())
 }
 
 /// Writes a cell that has no tenants, and returns the reason.

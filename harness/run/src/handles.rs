@@ -9,7 +9,7 @@ use std::time::Duration;
 use gpubench_host::device::{Nvml, identity};
 use gpubench_record::wire::Participants;
 use gpubench_record::{
-    DeviceIdentity, MechanismRow, Outcome, OutcomeKind, RunEvent, SpentTime, TimePart,
+    Cell, DeviceIdentity, MechanismRow, Outcome, OutcomeKind, RunEvent, SpentTime, TimePart,
 };
 
 use super::observe::PidRegistry;
@@ -87,6 +87,17 @@ impl RunHandles {
         let ns = ns.min(*from);
         *from -= ns;
         *sums.entry(on).or_insert(0) += ns;
+    }
+
+    /// Splits the time since the start of a cell: warm-up, windows, and the wait for the last
+    /// answers.
+    pub async fn split_cell(&self, cell: &Cell, t0_ns: u64) -> Result<(), RunError> {
+        let durations = self.setup.plan.durations_of(cell);
+        let ran_ns = self.now_ns().await?.saturating_sub(t0_ns).min(durations.cell_ns());
+        let warmup_ns = ran_ns.min(durations.warmup_ns);
+        self.of_it(TimePart::WarmUp, warmup_ns);
+        self.of_it(TimePart::Windows, ran_ns - warmup_ns);
+        Ok(())
     }
 
     /// What the time was spent on so far.
