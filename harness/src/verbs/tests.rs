@@ -18,8 +18,7 @@ use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
 use super::verdict::mechanism_row;
 use crate::verbs::profile::load;
 use crate::verbs::{
-    AfterCells, FaultRequest, Repair, add_after_cells, capabilities, fidelity, open_scored,
-    planned, rescore,
+    AfterCells, FaultRequest, Repair, add_after_cells, capabilities, fidelity, open_scored, rescore,
 };
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
