@@ -312,7 +312,7 @@ fn neighbours_in_time_cancel_a_drift_of_the_device() -> TestResult {
         );
         assert!((0.93..=0.97).contains(&inside), "{drift:?}: {inside}");
         assert!((0.03..=0.07).contains(&alarms), "{drift:?}: {alarms}");
-        let narrower = if matches!(drift, Drift::Wave) { 1.1 } else { 0.8 };
+        let narrower = if matches!(drift, Drift::Wave) { 1.2 } else { 0.8 };
         assert!(width < narrower * wide, "{drift:?}: {width}, before {wide}");
     }
     Ok(())
