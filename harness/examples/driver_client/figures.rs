@@ -302,7 +302,7 @@ impl Work {
     }
 
     fn submit(&self) -> Result<(), Error> {
-        launch(self.chain, 2_112, 256, &mut [self.out, 200, 0, 0])
+        launch(self.chain, 2_112, 256, &mut [self.out, 25, 0, 0])
     }
 }
 

@@ -55,7 +55,8 @@ impl Thresholds {
     #[must_use]
     pub fn changed(&self) -> Vec<(&'static str, f64, f64)> {
         let built_in = Self::default();
-        let all: [(_, fn(&Self) -> f64); 10] = [
+        type Of = fn(&Thresholds) -> f64;
+        let all: [(_, Of); 10] = [
             ("retention_l3", |of| of.retention_l3),
             ("retention_l2", |of| of.retention_l2),
             ("retention_l1", |of| of.retention_l1),

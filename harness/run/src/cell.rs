@@ -64,13 +64,13 @@ pub async fn run(
         }
         Err(other) => return Err(other),
     };
-    handles.spend(TimePart::Waiting);
+    handles.spend(TimePart::Waiting).await;
     let (sampled, t0_ns, failure) = match failure {
         Some(failure) => (Sampled::default(), 0, Some(failure)),
         None => {
             let measured = measure(tenants, cell, &mut results).await?;
             handles.split_cell(cell, measured.1).await?;
-            handles.spend(TimePart::Proofs);
+            handles.spend(TimePart::Proofs).await;
             // After every window: nothing that is measured runs beside it.
             if measured.2.is_none() {
                 tenants.add_outputs(calibration, &mut results).await?;
@@ -78,7 +78,7 @@ pub async fn run(
             measured
         }
     };
-    handles.spend(TimePart::Proofs);
+    handles.spend(TimePart::Proofs).await;
     let mut surroundings = observe(tenants, xids, &sampled).await?;
     let snapshot = match sampled.snapshot {
         Some(snapshot) => snapshot,
@@ -115,7 +115,7 @@ pub async fn run(
         cpu_steal_ratio: sampled.cpu_steal_ratio,
         surroundings: Box::new(surroundings),
     })?;
-    handles.spend(TimePart::Other);
+    handles.spend(TimePart::Other).await;
     Ok(failure)
 }
 
@@ -164,7 +164,8 @@ async fn prepare(
     results: &mut Vec<TenantResult>,
 ) -> Result<(), RunError> {
     tenants.arrange(cell.condition).await?;
-    tenants.handles().spend(TimePart::Buffers);
+    tenants.handles().spend(TimePart::Buffers).await;
+    tenants.settle(calibration, cell).await?;
     let setup = tenants.handles().setup.clone();
     for (slot, tenant) in cell.tenants.iter().enumerate() {
         let log = log_path(&setup.out, &cell.id, &tenant.tenant)?;
@@ -183,7 +184,7 @@ async fn prepare(
         };
         match tenants.ask(slot, &message, "getting ready", PREPARE).await? {
             FromTenant::Ready { schedule_hash, identity, modules_ns } => {
-                tenants.handles().of_it(TimePart::Modules, modules_ns);
+                tenants.handles().of_it(TimePart::Modules, modules_ns).await;
                 let ready = TenantResult::ready(tenant, schedule_hash);
                 results.push(TenantResult { identity, ..ready });
             }

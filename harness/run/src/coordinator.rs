@@ -76,7 +76,7 @@ pub async fn run(
         Ok(RunEnd::Interrupted) => (false, Some("interrupted".to_owned())),
         Err(error) => (false, Some(error.to_string())),
     };
-    recorder.event(&RunEvent::TimeSpent { time: coordinator.handles.time_spent() })?;
+    recorder.event(&RunEvent::TimeSpent { time: coordinator.handles.time_spent().await })?;
     recorder.event(&RunEvent::Ended { complete, reason, at: rfc3339_now() })?;
     recorder.close()?;
     coordinator.cores.leave()?;
@@ -101,7 +101,7 @@ impl Coordinator {
             }
         }
         observer.phase(&RunPhase::StartingTenants);
-        handles.spend(TimePart::Calibration);
+        handles.spend(TimePart::Calibration).await;
         let calibration = match self.session.calibrating(&mut self.ledger).await? {
             Some((tenants, share)) => {
                 // Victims are sized on the device at the speed that it has in the cells.
@@ -116,7 +116,7 @@ impl Coordinator {
             // The row of each mechanism gives the reason.
             None => Calibration::default(),
         };
-        handles.spend(TimePart::Other);
+        handles.spend(TimePart::Other).await;
         let device = handles.identity();
         handles.recorder.event(&RunEvent::Calibrated {
             calibration: calibration.clone(),
@@ -133,13 +133,13 @@ impl Coordinator {
         }
         let (session, ledger) = (&mut self.session, &mut self.ledger);
         if !plan.probes.is_empty() && !handles.waits.is_stopped() {
-            handles.spend(TimePart::Probes);
+            handles.spend(TimePart::Probes).await;
             probe::campaign(&handles, session, ledger, observer).await?;
         }
         let xids = &mut self.xids;
-        handles.spend(TimePart::Faults);
+        handles.spend(TimePart::Faults).await;
         fault::campaign(&handles, session, ledger, xids, &calibration, observer).await?;
-        handles.spend(TimePart::Other);
+        handles.spend(TimePart::Other).await;
         Ok(if handles.waits.is_stopped() { RunEnd::Interrupted } else { RunEnd::Complete })
     }
 
@@ -162,7 +162,7 @@ impl Coordinator {
             Some(soak) if !cells.is_empty() => soak.finish(&mut self.session).await?,
             _ => {}
         }
-        self.handles.spend(TimePart::Other);
+        self.handles.spend(TimePart::Other).await;
         Ok(())
     }
 

@@ -38,6 +38,7 @@ struct Stopwatch {
     sums: BTreeMap<TimePart, u64>,
     on: TimePart,
     since_ns: u64,
+    is_lost: bool,
 }
 
 impl RunHandles {
@@ -45,7 +46,8 @@ impl RunHandles {
     pub fn new(setup: Arc<Setup>, waits: Waits, recorder: Recorder) -> Self {
         let identity = Rc::new(RefCell::new(setup.identity.clone()));
         let since_ns = setup.clock.now_ns();
-        let time = Stopwatch { sums: BTreeMap::new(), on: TimePart::Other, since_ns };
+        let time =
+            Stopwatch { sums: BTreeMap::new(), on: TimePart::Other, since_ns, is_lost: false };
         let time = Rc::new(RefCell::new(time));
         Self { setup, waits, recorder, registry: PidRegistry::default(), identity, time }
     }
@@ -61,27 +63,35 @@ impl RunHandles {
     }
 
     /// From now on time is spent on this part. Returns the part before.
-    pub fn spend(&self, on: TimePart) -> TimePart {
-        let (mut time, now_ns) = (self.time.borrow_mut(), self.setup.clock.now_ns());
+    pub async fn spend(&self, on: TimePart) -> TimePart {
+        // A clock that gives no answer ends the run; until then no time is counted.
+        let is_counted = !self.time.borrow().is_lost;
+        let now = if is_counted { self.now_ns().await.ok() } else { None };
+        let mut time = self.time.borrow_mut();
         let (before, since_ns) = (time.on, time.since_ns);
+        time.on = on;
+        let Some(now_ns) = now else {
+            time.is_lost = true;
+            return before;
+        };
         *time.sums.entry(before).or_insert(0) += now_ns.saturating_sub(since_ns);
-        (time.on, time.since_ns) = (on, now_ns);
+        time.since_ns = now_ns;
         before
     }
 
     /// The same for a step of a cell's set-up. Such a step of a calibration, check of speed, probe
     /// or fault trial is time of these.
-    pub fn spend_step(&self, on: TimePart) -> TimePart {
+    pub async fn spend_step(&self, on: TimePart) -> TimePart {
         use TimePart::{Calibration, Faults, Probes, SpeedChecks};
         let present = self.time.borrow().on;
         let is_whole = matches!(present, Calibration | Faults | Probes | SpeedChecks);
-        self.spend(if is_whole { present } else { on })
+        self.spend(if is_whole { present } else { on }).await
     }
 
     /// Of the time that was spent on the present part, so much was spent on another one.
-    pub fn of_it(&self, on: TimePart, ns: u64) {
-        let before = self.spend(on);
-        self.spend(before);
+    pub async fn of_it(&self, on: TimePart, ns: u64) {
+        let before = self.spend(on).await;
+        self.spend(before).await;
         let sums = &mut self.time.borrow_mut().sums;
         let from = sums.entry(before).or_insert(0);
         let ns = ns.min(*from);
@@ -95,14 +105,14 @@ impl RunHandles {
         let durations = self.setup.plan.durations_of(cell);
         let ran_ns = self.now_ns().await?.saturating_sub(t0_ns).min(durations.cell_ns());
         let warmup_ns = ran_ns.min(durations.warmup_ns);
-        self.of_it(TimePart::WarmUp, warmup_ns);
-        self.of_it(TimePart::Windows, ran_ns - warmup_ns);
+        self.of_it(TimePart::WarmUp, warmup_ns).await;
+        self.of_it(TimePart::Windows, ran_ns - warmup_ns).await;
         Ok(())
     }
 
     /// What the time was spent on so far.
-    pub fn time_spent(&self) -> Vec<SpentTime> {
-        self.spend(TimePart::Other);
+    pub async fn time_spent(&self) -> Vec<SpentTime> {
+        self.spend(TimePart::Other).await;
         let sums = self.time.borrow().sums.clone().into_iter().filter(|(_, ns)| *ns > 0);
         sums.map(|(part, ns)| SpentTime { part, ns }).collect()
     }

@@ -194,9 +194,9 @@ impl HostSession {
             return Ok(());
         };
         let daemon = mechanism.entry().properties().mps_daemon;
-        let before = self.handles.spend_step(part_of(daemon));
+        let before = self.handles.spend_step(part_of(daemon)).await;
         let entered = self.guard.enter(mechanism).await?;
-        self.handles.spend(before);
+        self.handles.spend(before).await;
         match entered {
             Ok(set_up) => self.set_up = set_up,
             // Without a journal no mechanism can be set up, so the run ends.
@@ -250,9 +250,9 @@ impl HostSession {
         }
         self.stage = None;
         let left = std::mem::take(&mut self.set_up);
-        let before = self.handles.spend_step(part_of(left.daemon.is_some()));
+        let before = self.handles.spend_step(part_of(left.daemon.is_some())).await;
         self.guard.restore().await?;
-        self.handles.spend(before);
+        self.handles.spend(before).await;
         dismissed
     }
 }

@@ -54,9 +54,9 @@ impl Soak {
             handles.recorder.warning(text)?;
             return Ok(None);
         }
-        let before = handles.spend(TimePart::SpeedChecks);
+        let before = handles.spend(TimePart::SpeedChecks).await;
         let heated = Self::heated(tenants, handles.clone(), plan, observer).await;
-        handles.spend(before);
+        handles.spend(before).await;
         match heated {
             Ok(soak) => Ok(Some(soak)),
             Err(error) => not_loaded(&handles, error).map(|()| None),
@@ -119,14 +119,14 @@ impl Soak {
         if switches {
             self.check(session).await?;
         }
-        self.handles.spend(TimePart::Other);
+        self.handles.spend(TimePart::Other).await;
         if session.ready(key, ledger).await?.is_err() {
             return Ok(());
         }
         let now_ns = self.handles.now_ns().await?;
         let idle_ns = now_ns.saturating_sub(self.busy_until_ns);
         if let Some(load_ns) = load_after_ns(&self.plan, idle_ns) {
-            self.handles.spend(TimePart::SpeedChecks);
+            self.handles.spend(TimePart::SpeedChecks).await;
             self.warm(session, key, ledger, [idle_ns, load_ns]).await?;
         }
         // Between two mechanisms contexts are opened anew in any case.
@@ -135,7 +135,7 @@ impl Soak {
         if switches || self.checked_at_ns.is_none_or(is_due) {
             self.check(session).await?;
         }
-        self.handles.spend(TimePart::Other);
+        self.handles.spend(TimePart::Other).await;
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl Soak {
         if self.plan.check_ns == 0 {
             return Ok(());
         }
-        self.handles.spend(TimePart::SpeedChecks);
+        self.handles.spend(TimePart::SpeedChecks).await;
         let Some(tenants) = session.native().await? else {
             return Ok(());
         };

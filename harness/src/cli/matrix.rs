@@ -159,7 +159,9 @@ impl NewRun {
         args.after_cells.check(&profile)?;
         let out = args.out.out.clone();
         let out = out.unwrap_or_else(|| run_folder::default_path(&profile.name));
-        run_folder::check(&out)?;
+        if args.devices.one().is_ok() {
+            run_folder::check(&out)?;
+        }
         Ok(Self { profile, out, labels: provenance::labels_of_run(&args.label)? })
     }
 

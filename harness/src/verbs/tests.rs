@@ -372,7 +372,7 @@ fn the_machine_follows_from_the_board_of_the_record() -> TestResult {
     assert_eq!(named(&run, Some("hopper"))?, "hopper");
     "NVIDIA B200".clone_into(&mut run.device.name);
     assert_eq!(named(&run, None)?, "b200");
-    "NVIDIA L4".clone_into(&mut run.device.name);
+    "NVIDIA L40".clone_into(&mut run.device.name);
     assert!(named(&run, None).is_err());
     Ok(())
 }

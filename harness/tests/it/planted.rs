@@ -109,7 +109,9 @@ fn a_machine_without_contention_gives_retention_one() -> TestResult {
     let record = measure(dir.path(), "isolated", &machine, 3, None)?;
     let row = row(&record, "time-slicing")?;
     let retention = row.retention.as_ref().ok_or("no retention")?;
-    assert!(retention.lo <= 1.0 && retention.hi >= 1.0 && retention.lo > 0.99, "{retention:?}");
+    // Twice the interval holds the value in 99.8 % of runs.
+    let half = (retention.hi - retention.lo) / 2.0;
+    assert!((retention.value - 1.0).abs() <= 2.0 * half && retention.lo > 0.99, "{retention:?}");
     // An ineffective aggressor is no evidence of isolation: the row must not have the best level.
     assert_ne!(row.level.as_deref(), Some("L3"), "{row:?}");
     Ok(())
@@ -152,6 +154,7 @@ fn the_planted_value_lies_in_the_interval_as_often_as_the_interval_says() -> Tes
     })?;
     let inside = inside.load(Ordering::Relaxed);
     let share = inside as f64 / SEEDS as f64;
-    assert!((0.92..=0.98).contains(&share), "{inside} of {SEEDS} intervals hold {planted}");
+    // Counts beyond have a probability below 0.2 % where 95 % of intervals hold the value.
+    assert!((0.90..=0.99).contains(&share), "{inside} of {SEEDS} intervals hold {planted}");
     Ok(())
 }

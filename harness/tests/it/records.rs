@@ -356,7 +356,7 @@ fn what_cannot_be_compared_is_one_line_before_anything_runs() -> TestResult {
     lab.write("wrong.toml", "[[difference]]\nrecord = \"h100\"\nrow = \"mps\"\n")?;
     for (record, more, part) in [
         (with("/device/kind", json!("virtual")), &[][..], "it is of a virtual GPU"),
-        (with("/device/name", json!("NVIDIA L4")), &[], "no machine file models NVIDIA L4"),
+        (with("/device/name", json!("NVIDIA L40")), &[], "no machine file models NVIDIA L40"),
         (real.clone(), &["--machine", "l4"], "unknown virtual machine \"l4\""),
         (real.clone(), &["--reasons", "none.toml"], "none.toml"),
         (real.clone(), &["--reasons", "wrong.toml"], "wrong.toml: line 3: unknown field `row`"),

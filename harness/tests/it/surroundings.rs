@@ -247,8 +247,10 @@ fn heating_removes_a_warm_up_that_the_check_kernel_shows_without_it() -> TestRes
     assert!(heating.elapsed_ns > 20_000_000_000, "five windows and more");
     let spent = |part| heated.time.iter().find(|one| one.part == part).map_or(0, |one| one.ns);
     assert!(spent(TimePart::SpeedChecks) > heating.elapsed_ns, "{:?}", heated.time);
-    let cells_ns = heated.plan.device_time_ns();
-    assert_eq!(spent(TimePart::Windows) + spent(TimePart::WarmUp), cells_ns, "{:?}", heated.time);
+    // A cell ends with its last request, up to one request before the end of its window.
+    let in_cells = (spent(TimePart::Windows) + spent(TimePart::WarmUp)) as f64;
+    let of_planned = in_cells / heated.plan.device_time_ns() as f64;
+    assert!((0.995..=1.0).contains(&of_planned), "{:?}", heated.time);
     assert!(spent(TimePart::Contexts) > 0 && spent(TimePart::Calibration) > 0);
     assert_eq!(drifted(&heated), (0, 0));
     assert_eq!(cells_with(&heated, GateState::Passed), heated.cells.len());

@@ -246,8 +246,8 @@ fn options_that_conflict_with_a_program_are_refused_before_the_run() -> TestResu
     let text = finish(command)?.text();
     assert!(
         text.contains(
-            "victim: ./serve --model m (measured by its requests), restarted for most cells, ready \
-             within 1min"
+            "victim: ./serve --model m (measured by its requests), restarted for each mechanism, \
+             ready within 1min"
         ),
         "{text}"
     );

@@ -302,6 +302,7 @@ fn coverage(drift: Drift, before: bool) -> Result<[f64; 3], Box<dyn std::error::
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the table is the result of the test")]
 fn neighbours_in_time_cancel_a_drift_of_the_device() -> TestResult {
     for drift in [Drift::Line, Drift::Steps, Drift::Wave] {
         let ([before, alarms_before, wide], [inside, alarms, width]) =

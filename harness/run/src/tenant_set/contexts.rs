@@ -54,7 +54,7 @@ impl TenantSet {
         if slots.is_empty() {
             return Ok(());
         }
-        let before = self.handles.spend_step(TimePart::Contexts);
+        let before = self.handles.spend_step(TimePart::Contexts).await;
         let at_once = if self.config.inside.is_empty() { slots.len() } else { 1 };
         for slots in slots.chunks(at_once) {
             let messages = slots.iter().map(|&slot| self.message(slot, open)).collect();
@@ -66,7 +66,7 @@ impl TenantSet {
             }
             done?;
         }
-        self.handles.spend(before);
+        self.handles.spend(before).await;
         Ok(())
     }
 

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use gpubench_host::mechanism::Mechanism;
 use gpubench_host::tenant::{Tenant, TenantError};
-use gpubench_record::{Calibration, FromTenant, OutputCheck, TenantResult, ToTenant, WorkloadSpec};
+use gpubench_record::{
+    Calibration, Cell, FromTenant, OutputCheck, TenantResult, ToTenant, WorkloadSpec,
+};
 use tokio::task::JoinSet;
 
 use super::{DIGEST, TenantSet, missing, name_of, note_end};
@@ -140,6 +143,25 @@ impl TenantSet {
             FromTenant::Digested { output } => Ok(output),
             other => Err(self.unexpected(slot, &other)),
         }
+    }
+
+    /// Has each new process under a library that counts launches issue its first ones: HAMi-core
+    /// lets none pass until it fills its bucket, 120 ms after the first (`rate_limiter`,
+    /// `utilization_watcher`), and a cell would begin with a tenant that waits.
+    pub async fn settle(&mut self, calibration: &Calibration, cell: &Cell) -> Result<(), RunError> {
+        let counts = |mechanism: &dyn Mechanism| mechanism.entry().accounting_library;
+        if !self.config.mechanism.is_some_and(counts) {
+            return Ok(());
+        }
+        for (slot, tenant) in cell.tenants.iter().enumerate() {
+            let entry = tenant.workload.as_ref().and_then(|name| calibration.entries.get(name));
+            let process = self.slots[slot].as_ref().filter(|one| one.is_open()).map(Tenant::pid);
+            let (Some(entry), Some(pid)) = (entry, process) else { continue };
+            if self.user_victim(slot).is_none() && self.settled.insert(pid) {
+                self.output_of(slot, Some(&entry.spec)).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds the outputs to the results of tenants that lived to the end, each beside that of the

@@ -7,6 +7,7 @@ mod contexts;
 mod exchange;
 mod processes;
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -16,11 +17,10 @@ use gpubench_host::mechanism::{
 use gpubench_host::tenant::{Tenant, TenantError};
 use gpubench_record::user_victim::{Reports, UserVictim};
 use gpubench_record::wire::{Inside, Participants};
-use gpubench_record::{FromTenant, ToTenant};
 
 use super::RunHandles;
 use super::observe::SnapshotScope;
-use crate::{RunError, observe};
+use crate::observe;
 
 pub use processes::{ask_auxiliary, note_end, stop};
 
@@ -35,6 +35,8 @@ pub struct TenantSet {
     slots: Vec<Option<Tenant>>,
     /// What each tenant reported since it was started.
     observations: Vec<TenantObservation>,
+    /// Processes whose limiter lets launches pass.
+    settled: BTreeSet<u32>,
     /// Attempts to get a context beside the victim's, and the answers.
     access_attempts: Vec<(String, Option<i32>)>,
     attempted_at_ns: Option<u64>,
@@ -80,6 +82,7 @@ impl TenantSet {
             handles,
             slots: (0..count).map(|_| None).collect(),
             observations: vec![TenantObservation::default(); count],
+            settled: BTreeSet::new(),
             access_attempts: Vec::new(),
             attempted_at_ns: None,
             outsider: None,

@@ -16,9 +16,9 @@ impl TenantSet {
         if self.slots.iter().all(Option::is_some) {
             return Ok(());
         }
-        let before = self.handles.spend_step(TimePart::Tenants);
+        let before = self.handles.spend_step(TimePart::Tenants).await;
         let started = self.start_missing().await;
-        self.handles.spend(before);
+        self.handles.spend(before).await;
         started
     }
 
@@ -117,14 +117,14 @@ impl TenantSet {
     }
 
     pub async fn dismiss(&mut self) -> Result<(), RunError> {
-        let before = self.handles.spend_step(TimePart::Tenants);
+        let before = self.handles.spend_step(TimePart::Tenants).await;
         self.dismiss_outsider().await?;
         for slot in 0..self.slots.len() {
             if let Some(mut tenant) = self.slots[slot].take() {
                 stop(&self.handles, &mut tenant).await?;
             }
         }
-        self.handles.spend(before);
+        self.handles.spend(before).await;
         self.handles.reap().await
     }
 

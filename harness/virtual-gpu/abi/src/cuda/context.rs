@@ -168,7 +168,7 @@ entries! {
         let (major, _) = process.device.machine().compute_capability();
         let ignore = flags & IGNORE_COSCHEDULING != 0;
         let (least, step) = granularity(major, ignore);
-        if min_count < least || min_count % step != 0 && min_count != all.sm_count {
+        if min_count < least || !min_count.is_multiple_of(step) && min_count != all.sm_count {
             let answer = Rule::UnevenSplit.broken();
             if are_strict() {
                 return Err(answer);
