@@ -158,6 +158,8 @@ impl TenantSet {
             let process = self.slots[slot].as_ref().filter(|one| one.is_open()).map(Tenant::pid);
             let (Some(entry), Some(pid)) = (entry, process) else { continue };
             if self.user_victim(slot).is_none() && self.settled.insert(pid) {
+                // The first launch passes, and the second one waits for the bucket.
+                self.output_of(slot, Some(&entry.spec)).await?;
                 self.output_of(slot, Some(&entry.spec)).await?;
             }
         }
