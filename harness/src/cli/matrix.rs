@@ -115,7 +115,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
                 Err(several) => return several.run(&new.out, ui),
             }
         }
-        Some(dir) => resumed_run(args, dir)?,
+        Some(dir) => resumed_run(args, dir, ui)?,
     };
     let MatrixSetup { setup, kernel_log, calibrations, notes, folder: _folder } = setup;
     for note in notes {
@@ -193,9 +193,11 @@ impl NewRun {
 fn resumed_run(
     args: &Args,
     dir: &Path,
+    ui: &Ui,
 ) -> Result<(DeviceSession, PathBuf, MatrixSetup), ExpectedError> {
     let run = resume::open(dir)?;
     resume_flags::check(args, &run)?;
+    resume_flags::confirm(args, &run, ui)?;
     let device = args.devices.one().map_err(|_| {
         ExpectedError::usage(
             "--resume goes on with the run of one GPU (accepted: one --device)",

@@ -8,6 +8,7 @@ use gpubench_plan::profile::{Profile, Wanted};
 
 use super::common::ProfileFlags;
 use super::matrix::Args;
+use super::ui::Ui;
 use super::{Verb, parse};
 use crate::error::ExpectedError;
 use crate::verbs::Reconfigure;
@@ -43,6 +44,27 @@ pub(super) fn check(args: &Args, run: &Interrupted) -> Result<(), ExpectedError>
         format!("{given} differs from the run in {dir}, which {record} (accepted: {accepted})"),
         None,
     ))
+}
+
+/// What the record would have this host run or load is confirmed, by the flag or on a terminal: a
+/// record can come from another person.
+pub fn confirm(args: &Args, run: &Interrupted, ui: &Ui) -> Result<(), ExpectedError> {
+    let victim = run.profile.user_victim.victim();
+    let victim = victim.map(|_| run.profile.user_victim.command.clone());
+    let library = run.options.hami_lib.as_ref().map(|path| path.display().to_string());
+    let flags = &args.profile;
+    for (flag, is_given, stored) in [
+        ("--victim-cmd", flags.victim_cmd.is_some(), victim),
+        ("--hami-lib", flags.hami_lib.is_some(), library),
+    ] {
+        let Some(stored) = stored.filter(|_| !is_given) else { continue };
+        let text = format!("the run in {} was made with {flag} {stored}", run.dir.display());
+        if !ui.is_confirmed(&format!("{text}, which goes on")) {
+            let remedy = "accepted: the same flag, which confirms it";
+            return Err(ExpectedError::usage(text, Some(remedy)));
+        }
+    }
+    Ok(())
 }
 
 /// The given flags that the record fixes.

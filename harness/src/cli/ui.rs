@@ -87,6 +87,16 @@ impl Ui {
         let _ = writeln!(anstream::stderr(), "{}", lines.join("\n"));
     }
 
+    /// Asks on the terminal; without one the answer is no.
+    pub fn is_confirmed(&self, text: &str) -> bool {
+        let mut answer = String::new();
+        if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+            return false;
+        }
+        self.note(&format!("{text}? (y/n)"));
+        std::io::stdin().read_line(&mut answer).is_ok() && answer.trim().eq_ignore_ascii_case("y")
+    }
+
     /// Prints an error and its hint.
     pub fn error(&self, error: &ExpectedError) {
         let line = quote_arguments(&error.to_string(), arguments());

@@ -142,14 +142,16 @@ impl KeptCalibrations {
     }
 
     /// The calibrations that belong to this device. One that does not, because its clocks or widths
-    /// changed, or that was changed by hand, is left out and named.
+    /// changed, or that was changed by hand, is left out and named. A file that cannot be read is
+    /// set aside and named.
     pub fn read(
         &self,
         session: &DeviceSession,
     ) -> Result<(Vec<Calibration>, Vec<String>), ExpectedError> {
         let here = identity::binding(session.identity(), session.nvml().peaks());
-        let (mut kept, mut left_out) = (Vec::new(), Vec::new());
-        for calibration in read_kept(&self.path)? {
+        let (all, damaged) = self.usable()?;
+        let (mut kept, mut left_out) = (Vec::new(), Vec::from_iter(damaged));
+        for calibration in all {
             let problem = if calibration.is_intact() {
                 let bound = calibration.binding.as_ref();
                 bound.map_or_else(
@@ -170,6 +172,19 @@ impl KeptCalibrations {
         Ok((kept, left_out))
     }
 
+    /// What the file holds. One that cannot be read is set aside, and the second value says where.
+    fn usable(&self) -> Result<(Vec<Calibration>, Option<String>), ExpectedError> {
+        let error = match read_kept(&self.path) {
+            Ok(all) => return Ok((all, None)),
+            Err(error) => error,
+        };
+        let aside = self.path.with_extension("damaged");
+        std::fs::rename(&self.path, &aside)
+            .map_err(|error| ExpectedError::from_write(&aside, error))?;
+        let note = format!("{error}; it is now {}, and made anew", aside.display());
+        Ok((Vec::new(), Some(note)))
+    }
+
     /// Adds what a run measured. A calibration with the same basis gets the new entries, and its
     /// own where there are no new ones.
     pub fn add(&self, made: &Calibration) -> Result<(), ExpectedError> {
@@ -177,7 +192,7 @@ impl KeptCalibrations {
         if is_known || made.basis.is_none() || made.binding.is_none() {
             return Ok(());
         }
-        let mut all = read_kept(&self.path)?;
+        let (mut all, _) = self.usable()?;
         let same = |one: &Calibration| {
             let bases = one.basis.as_ref().zip(made.basis.as_ref());
             bases.is_some_and(|(one, made)| one.has_target_of(made))

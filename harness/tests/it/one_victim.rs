@@ -147,6 +147,13 @@ fn a_later_run_on_the_wall_clock_uses_the_kept_calibration_and_finds_drift() -> 
     )?;
     let after = on_the_wall_clock(&lab, "after", &[])?.calibration;
     assert!(after.kept.is_empty());
+    // A file that was cut short is set aside, and a new one is made.
+    std::fs::write(&file, "[{")?;
+    let anew = on_the_wall_clock(&lab, "anew", &[])?.calibration;
+    assert!(anew.kept.is_empty());
+    assert_eq!(std::fs::read_to_string(file.with_extension("damaged"))?, "[{");
+    let all: Vec<Calibration> = serde_json::from_str(&std::fs::read_to_string(&file)?)?;
+    assert_eq!(all.len(), 1);
     Ok(())
 }
 

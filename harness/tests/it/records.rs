@@ -357,7 +357,7 @@ fn what_cannot_be_compared_is_one_line_before_anything_runs() -> TestResult {
     for (record, more, part) in [
         (with("/device/kind", json!("virtual")), &[][..], "it is of a virtual GPU"),
         (with("/device/name", json!("NVIDIA L40")), &[], "no machine file models NVIDIA L40"),
-        (real.clone(), &["--machine", "l4"], "unknown virtual machine \"l4\""),
+        (real.clone(), &["--machine", "l5"], "unknown virtual machine \"l5\""),
         (real.clone(), &["--reasons", "none.toml"], "none.toml"),
         (real.clone(), &["--reasons", "wrong.toml"], "wrong.toml: line 3: unknown field `row`"),
         (real.clone(), &["--blocks", "2"], "a whole number from 3 to 1000"),

@@ -67,6 +67,14 @@ fn a_program_is_measured_alone_and_beside_an_aggressor() -> TestResult {
     assert_eq!(record.cells.len(), 30);
     let planned = record.plan.user_victim.as_ref().ok_or("no program in the plan")?;
     assert_eq!(planned.command, victim);
+    // A record can come from another person: its command does not run without a word.
+    let events = lab.path("out/events.jsonl");
+    let all = std::fs::read_to_string(&events)?;
+    let lines: Vec<&str> = all.lines().collect();
+    std::fs::write(&events, lines[..lines.len() / 2].join("\n") + "\n")?;
+    std::fs::remove_file(lab.path("out/record.json"))?;
+    let refused = finish(lab.gpubench(["matrix", "--resume", "out"]))?.ended_with(2)?;
+    assert!(refused.stderr.contains(&format!("--victim-cmd {victim}")), "{}", refused.text());
     let entry = &record.calibration.entries[USER_VICTIM];
     assert!(entry.native_rate_per_s > 0.0 && entry.unit == "requests");
     for cell in &record.cells {

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use tempfile::TempDir;
 
+/// A file in each folder that was made here: no other is removed.
+const MARK: &str = ".gpubench";
 /// A file that marks a folder to keep when the process that made it ends.
 const KEPT: &str = "kept";
 /// A file that gpubench 0.1 locked instead of the folder.
@@ -39,6 +41,7 @@ impl PrivateFolder {
                 && lock.try_lock().is_ok()
                 && is_same(&lock, root.path())
             {
+                std::fs::write(root.path().join(MARK), b"")?;
                 return Ok(Self { root, _lock: lock });
             }
         }
@@ -73,12 +76,13 @@ pub fn is_dead(root: &Path) -> bool {
     !root.join(KEPT).exists() && by_older() && is_free(folder)
 }
 
-/// Removes the folders of dead processes of this user whose names begin with `prefix`. Returns
-/// their paths.
+/// Removes the folders of dead processes of this user that were made here and whose names begin
+/// with `prefix`. Returns their paths.
 pub fn remove_dead(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-    let dead = named.map(|entry| entry.path()).filter(|path| is_dead(path));
+    let is_ours = |path: &PathBuf| [MARK, ALIVE].iter().any(|name| path.join(name).exists());
+    let dead = named.map(|entry| entry.path()).filter(|path| is_ours(path) && is_dead(path));
     // Another process may remove the same folder at this time.
     dead.filter(|path| std::fs::remove_dir_all(path).is_ok()).collect()
 }
@@ -106,7 +110,7 @@ pub(super) fn is_same(held: &File, path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{PrivateFolder, is_dead, remove_dead};
+    use super::{MARK, PrivateFolder, is_dead, remove_dead};
 
     #[test]
     fn only_the_folders_of_dead_processes_are_removed() -> std::io::Result<()> {
@@ -116,14 +120,17 @@ mod tests {
         // A folder that is not locked is of a process that was killed.
         let dead = parent.path().join("x-dead");
         let other = parent.path().join("other");
-        for folder in [&dead, &other] {
+        let of_user = parent.path().join("x-of-user");
+        for folder in [&dead, &other, &of_user] {
             std::fs::create_dir(folder)?;
         }
+        std::fs::write(dead.join(MARK), b"")?;
         let link = parent.path().join("x-link");
         std::os::unix::fs::symlink(&other, &link)?;
         assert!(is_dead(&dead) && !is_dead(alive.path()) && !is_dead(&kept));
         assert_eq!(remove_dead(parent.path(), "x-"), [dead]);
         assert!(alive.path().is_dir() && kept.is_dir() && link.exists() && other.is_dir());
+        assert!(of_user.is_dir(), "a user's folder with such a name");
         let path = alive.path().to_path_buf();
         drop(alive);
         assert!(!path.exists() && is_dead(&path));
