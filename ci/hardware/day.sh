@@ -55,6 +55,8 @@ for name in ${only//,/ }; do known "$name" only; done
 minutes=$((10#${minutes:-0}))
 program=$(command -v "${GPUBENCH:-gpubench}") || die "no gpubench: name it with GPUBENCH"
 program=$(realpath "$program")
+# Inside, the folder is another one.
+export GPUBENCH=$program
 at=()
 [ -z "$device" ] || at=(--device "$device")
 
