@@ -155,7 +155,7 @@ fn invalid_commands_and_settings_are_answered() -> Result<(), Error> {
             assert_eq!(daemon.command(&command)?, answer, "{command}");
         }
         let output = stage.play(&["open; sms; fill"])?;
-        assert_eq!(output, [["0", "33", "512"]], "a quarter of the SMs, 1 GiB less the context");
+        assert_eq!(output, [["0", "32", "512"]], "a quarter in pairs, 1 GiB less the context");
         for command in [
             "frobnicate",
             "get_client_list",

@@ -46,9 +46,9 @@ fn every_machine_reaches_its_own_peaks() -> Result<(), Error> {
         assert_eq!(figures.len(), stated.len(), "{figures:?}");
         for ((what, max), found) in stated.into_iter().zip(figures) {
             let share = found / max;
-            // A sample of blocks extrapolates to the others within a percent.
+            // A sample of blocks extrapolates to the others within two percent.
             assert!(
-                (0.9..=1.01).contains(&share),
+                (0.9..=1.02).contains(&share),
                 "{}: {what} at {found:.1} of {max:.1} units a nanosecond",
                 machine.name
             );

@@ -34,7 +34,7 @@ pub(super) const TRAP: (&str, &str) = (Kernel::FaultTrap.info().ptx, "fault_trap
 
 /// Threads of a block of the arithmetic kernel, and its iterations.
 const CHAIN_BLOCK: u32 = 256;
-const CHAIN_ITERATIONS: u64 = 200;
+const CHAIN_ITERATIONS: u64 = 25;
 
 /// Ends this process after a time limit, so that a stuck process fails the test instead of blocking
 /// it.

@@ -64,7 +64,7 @@ impl Piece {
             }
             "chain" => {
                 let (half, one) = (0.5_f32.to_bits().into(), 1_f32.to_bits().into());
-                let args = vec![memory(64)?, 200, half, one];
+                let args = vec![memory(64)?, 25, half, one];
                 Self::Chain { function: kernel(CHAIN)?, grid: size as u32, args }
             }
             other => return Err(format!("unknown work {other:?}").into()),
