@@ -68,7 +68,7 @@ pub struct Params {
 /// iteration, and its instructions with those of the loop.
 const THREADS: f64 = 256.0;
 const MULTIPLY_ADDS: f64 = 256.0;
-const INSTRUCTIONS: f64 = 259.0;
+const INSTRUCTIONS: f64 = 261.0;
 const WARP: f64 = 32.0;
 
 const QUOTA: &str = r#", "time-slicing", "mps", "mps-quota""#;
@@ -138,7 +138,8 @@ impl Planted {
         let victim = self.victim_wants(alone);
         let fits = match mechanism {
             "mps" => self.beside(alone, of_device),
-            "mps-quota" => self.beside(alone, of_device * self.quota_pct / 100),
+            // Pairs of SMs, rounded down, and 8 at least.
+            "mps-quota" => self.beside(alone, (of_device * self.quota_pct / 100 / 2 * 2).max(8)),
             "mig" if self.is_of_sms() => 1.0,
             "mig" => {
                 let left = 1.0 - self.machine.defects.mig_dram_leak;
