@@ -37,7 +37,8 @@ fn in_windows(record: &RunRecord) -> Option<String> {
     let share = |of: &[TimePart]| 100.0 * sum(of) / all;
     let [windows, warm] =
         [share(&[TimePart::Windows]), share(&[TimePart::Windows, TimePart::WarmUp])];
-    (all > 0.0).then(|| format!("{windows:.0} % of it in windows, {warm:.0} % with warm-up"))
+    // A run that was stopped before its first cell has no window.
+    (windows > 0.0).then(|| format!("{windows:.0} % of it in windows, {warm:.0} % with warm-up"))
 }
 
 fn in_minutes(seconds: i64) -> String {
