@@ -77,7 +77,8 @@ pub fn noisy(process: &Process, stream: u32, alone_ns: f64) -> Result<u64, Code>
     let device = &process.device;
     let at = device.present_ns()?;
     let seq = submitted(stream)?;
-    let key = (u64::from(stream) << 40) ^ seq;
+    // A new stream in an old slot counts from 0 again: the instant keeps its draws its own.
+    let key = (at << 24) ^ (u64::from(stream) << 12) ^ (seq & 0xfff);
     let seed = device.shared().read(|state| state.seed);
     let seed = seed?;
     let factor = noise::factor(&device.machine().noise, seed, at, key);
