@@ -33,7 +33,7 @@ pub use extend::{BlocksLeft, Detectable, MoreBlocks, blocks_left, detectable, ex
 pub use facts::{Availability, Capabilities, Capability, VariantRef};
 pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, has_needs, no_victim};
 pub use ledger::{Ledger, Misleading, NO_SOURCE, Recipe, Source, Word, ledger};
-pub use time_use::time_of;
+pub use time_use::{Pace, time_of};
 
 /// Plans a run. `ptx_hash` identifies the kernels in the hash of the profile.
 ///

@@ -97,6 +97,40 @@ pub fn time_of(plan: &Plan) -> Vec<PlannedTime> {
     parts.map(|(part, ns)| PlannedTime { part, ns, guessed: guessed(part) }).collect()
 }
 
+/// How long the units of a run take, beside each other: what a progress line needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Beside the loops of a cell.
+    pub cell_ns: u64,
+    /// One nanosecond of a loop takes a nanosecond divided by this.
+    pub speed: u64,
+    /// All probes of one mechanism.
+    pub probes_ns: u64,
+    /// A fault trial.
+    pub trial_ns: u64,
+}
+
+impl Pace {
+    /// On a GPU what the plan says. On a virtual one time is what the host computes: costs of a
+    /// virtual H100 on two cores, of which only the proportions matter.
+    #[must_use]
+    pub fn of(plan: &Plan, is_virtual: bool) -> Self {
+        use TimePart::{Calibration, Faults, Probes, WarmUp, Windows};
+        let probes = plan.probes.len() as u64;
+        if is_virtual {
+            let (cell_ns, speed) = (20 * MS, 20);
+            return Self { cell_ns, speed, probes_ns: probes * 300 * MS, trial_ns: 180 * MS };
+        }
+        let beside = time_of(plan).into_iter();
+        let beside = beside
+            .filter(|one| !matches!(one.part, Calibration | Faults | Probes | Windows | WarmUp));
+        let beside_ns: u64 = beside.map(|one| one.ns).sum();
+        let cells = plan.cells.len().max(1) as u64;
+        let cell_ns = beside_ns / cells;
+        Self { cell_ns, speed: 1, probes_ns: probes * PROBE_NS, trial_ns: TRIAL_NS }
+    }
+}
+
 /// The state of the host that a cell needs, as far as a plan has it: its group, and the mechanism
 /// that has a daemon or a setting of its own.
 fn host_of<'p>(plan: &'p Plan, cell: &'p Cell) -> (&'p str, Option<&'p PlannedMechanism>) {

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use gpubench_host::device::DeviceSelector;
+use gpubench_plan::Pace;
 use gpubench_plan::profile::Profile;
 use gpubench_record::{Axis, ExitCode};
 use gpubench_reports::{RenderOptions, View, format};
@@ -128,11 +129,13 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         let remedy = skip.remedy.as_deref().map_or(String::new(), |text| format!("; set {text}"));
         ui.note(&format!("{}{remedy}", skip.reason));
     }
-    let mut progress = ui.progress(&plan);
+    let mut progress = ui.progress(&plan, Pace::of(&plan, session.is_virtual()));
     let end = run_until_signal(setup, kernel_log, &mut progress);
-    progress.finish();
+    progress.stores();
     // The error of the run has priority: on a full disk the scores cannot be written either.
-    let judged = match (conclude(&out), end) {
+    let concluded = conclude(&out);
+    progress.finish();
+    let judged = match (concluded, end) {
         (Ok(judged), end) => (judged, end),
         (Err(_), Err(error)) | (Err(error), Ok(_)) => return Err(error),
     };

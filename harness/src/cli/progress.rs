@@ -1,12 +1,13 @@
 //! The progress of a run: a live line on a terminal, and a line now and then elsewhere.
 //!
-//! The time left follows from the planned length of what is done and of what is left. It never
-//! grows on screen, and neither count goes back.
+//! The time left is that of the cells, probes and fault trials that are left, at the pace of those
+//! that are done. It grows where the pace falls; no count goes back.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
+use gpubench_plan::Pace;
 use gpubench_record::plan::TopUpDecision;
 use gpubench_record::{Cell, Condition, Plan, TopUp};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -38,7 +39,7 @@ pub struct Progress {
 
 impl Progress {
     #[must_use]
-    pub fn of(plan: &Plan, mode: ProgressMode) -> Self {
+    pub fn of(plan: &Plan, pace: Pace, mode: ProgressMode) -> Self {
         let bar = match mode {
             ProgressMode::Live => ProgressBar::new_spinner(),
             ProgressMode::Lines => {
@@ -49,7 +50,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }
-        Self { bar, mode, state: State::of(plan), printed: None, last_phase: String::new() }
+        Self { bar, mode, state: State::of(plan, pace), printed: None, last_phase: String::new() }
     }
 
     /// Prints a line above the live line.
@@ -60,6 +61,14 @@ impl Progress {
         });
     }
 
+    /// The run has ended, and its record is stored and scored.
+    pub fn stores(&mut self) {
+        if self.mode == ProgressMode::Live {
+            self.bar.set_message("storing and scoring the record");
+            self.bar.tick();
+        }
+    }
+
     /// Ends the progress and removes the live line.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
@@ -68,7 +77,7 @@ impl Progress {
     fn draw(&mut self) {
         let size = terminal_size::terminal_size_of(std::io::stderr());
         let width = size.map_or(WIDTH, |(width, _)| usize::from(width.0));
-        let line = self.state.line(self.bar.elapsed(), width);
+        let line = self.state.line(width);
         self.bar.set_message(line);
         self.bar.tick();
     }
@@ -82,8 +91,12 @@ impl Observer for Progress {
                 self.state.add(top_up, *cells);
                 (true, phase.to_string())
             }
+            RunPhase::Probing(_) => {
+                self.state.probes_begin(self.bar.elapsed());
+                (false, phase.to_string())
+            }
             RunPhase::Fault { fault, variant } => {
-                self.state.trials_begin(variant, fault);
+                self.state.trials_begin(variant, fault, self.bar.elapsed());
                 // A run has hundreds of faults.
                 match self.mode {
                     ProgressMode::Live => (false, phase.to_string()),
@@ -111,7 +124,7 @@ impl Observer for Progress {
                 let part = self.state.part_of(LINES);
                 if self.printed != Some(part) {
                     self.printed = Some(part);
-                    let line = self.state.sparse(self.bar.elapsed());
+                    let line = self.state.sparse();
                     self.note(&line);
                 }
             }
@@ -122,7 +135,7 @@ impl Observer for Progress {
         if let Some(reason) = failure {
             self.note(&format!("{}: {reason}", cell.id));
         }
-        self.state.ends(cell, failure.is_some());
+        self.state.ends(cell, failure.is_some(), self.bar.elapsed());
         if self.mode == ProgressMode::Live {
             self.draw();
         }
@@ -131,54 +144,103 @@ impl Observer for Progress {
 
 // What of a run is done, what is left, and for how long.
 
-/// Cells before the time left is estimated.
-const CELLS_MIN: u64 = 10;
+/// Units before their pace counts.
+const UNITS_MIN: u64 = 10;
 const BAR: usize = 10;
 
-/// Counts, planned times, and what was shown.
+/// What a run is made of, in its order.
+#[derive(Debug, Clone, Copy)]
+enum Unit {
+    Cell,
+    /// All probes of a mechanism.
+    Probes,
+    Trial,
+}
+
+/// The units of a kind: predicted time of all and of those that ended, and how long these took.
+#[derive(Debug, Default)]
+struct Work {
+    all_ns: u64,
+    done_ns: u64,
+    done: u64,
+    took: Duration,
+}
+
+impl Work {
+    /// Seconds for a predicted nanosecond.
+    fn pace(&self) -> Option<f64> {
+        (self.done_ns > 0).then(|| self.took.as_secs_f64() / self.done_ns as f64)
+    }
+}
+
+/// Counts, predicted times, and what was shown.
 #[derive(Debug)]
 struct State {
     plan: Plan,
+    pace: Pace,
     cells: u64,
-    done: u64,
     /// The latest block of which a cell began, from 1.
     block: u32,
     blocks: u32,
     failed: u64,
     what: String,
-    /// Planned time of the cells and fault trials, and of those that ended.
-    total_ns: u64,
-    done_ns: u64,
-    /// The fault trials that did not begin yet, with their planned time.
-    trials: VecDeque<(String, String, u64)>,
-    begun: Option<Duration>,
-    /// The longest bar and the shortest time left that were shown.
+    /// By [`Unit`].
+    work: [Work; 3],
+    /// The predicted time of the trials of a fault under a variant, of those that did not begin yet.
+    trials: BTreeMap<(String, String), u64>,
+    /// That of the trials that run.
+    trial_ns: u64,
+    /// What runs, and since when.
+    unit: Option<(Unit, Duration)>,
+    /// The longest bar that was shown.
     bar: usize,
-    left: Option<u64>,
 }
 
 impl State {
-    fn of(plan: &Plan) -> Self {
-        let trials = plan.fault_trials.iter();
-        let trials: VecDeque<_> = trials
-            .map(|trial| (trial.variant.clone(), trial.fault.clone(), trial.window_ns))
-            .collect();
-        let trials_ns = trials.iter().map(|(_, _, window_ns)| window_ns);
-        Self {
+    fn of(plan: &Plan, pace: Pace) -> Self {
+        let mut trials = BTreeMap::new();
+        for trial in &plan.fault_trials {
+            let ns = trial.window_ns / pace.speed + pace.trial_ns;
+            *trials.entry((trial.variant.clone(), trial.fault.clone())).or_insert(0) += ns;
+        }
+        let mut state = Self {
             cells: plan.cells.len() as u64,
-            done: 0,
             block: 0,
             blocks: plan.blocks,
             failed: 0,
             what: String::new(),
-            total_ns: plan.device_time_ns().saturating_add(trials_ns.sum()),
-            done_ns: 0,
-            trials,
-            begun: None,
+            work: <[Work; 3]>::default(),
+            unit: None,
             bar: 0,
-            left: None,
+            pace,
+            trials,
+            trial_ns: 0,
             plan: Plan { cells: Vec::new(), ..plan.clone() },
+        };
+        let trials_ns = state.trials.values().sum();
+        let cells_ns = plan.cells.iter().map(|cell| state.cell_ns(cell)).sum();
+        let probes_ns = pace.probes_ns * plan.mechanisms.len() as u64;
+        for (work, ns) in state.work.iter_mut().zip([cells_ns, probes_ns, trials_ns]) {
+            work.all_ns = ns;
         }
+        state
+    }
+
+    fn cell_ns(&self, cell: &Cell) -> u64 {
+        self.plan.durations_of(cell).cell_ns() / self.pace.speed + self.pace.cell_ns
+    }
+
+    /// Counts the time until now for what ran, and begins a unit.
+    fn turn_to(&mut self, unit: Unit, now: Duration) {
+        if let Some((before, since)) = self.unit.replace((unit, now)) {
+            self.work[before as usize].took += now.saturating_sub(since);
+        }
+    }
+
+    fn is_done(&mut self, unit: Unit, ns: u64) {
+        let work = &mut self.work[unit as usize];
+        work.done += 1;
+        work.done_ns += ns;
     }
 
     /// The cells that undecided rows get.
@@ -186,7 +248,8 @@ impl State {
         let planned = top_up.rows.iter();
         let planned = planned.filter(|row| row.decision == TopUpDecision::Planned);
         let more_ns: u64 = planned.map(|row| row.needs_ns).sum();
-        self.total_ns = self.total_ns.saturating_add(more_ns);
+        let more_ns = more_ns / self.pace.speed + cells as u64 * self.pace.cell_ns;
+        self.work[Unit::Cell as usize].all_ns += more_ns;
         self.cells += cells as u64;
     }
 
@@ -194,17 +257,28 @@ impl State {
         self.what = text;
     }
 
-    /// The trials of a fault begin: those before them have ended.
-    fn trials_begin(&mut self, variant: &str, fault: &str) {
-        let is_it = |(a, b, _): &(String, String, u64)| a == variant && b == fault;
-        while self.trials.front().is_some_and(|trial| !is_it(trial)) {
-            let ended = self.trials.pop_front();
-            self.done_ns += ended.map_or(0, |(_, _, window_ns)| window_ns);
+    /// The probes of a mechanism begin: those of the one before have ended.
+    fn probes_begin(&mut self, now: Duration) {
+        if matches!(self.unit, Some((Unit::Probes, _))) {
+            self.is_done(Unit::Probes, self.pace.probes_ns);
         }
+        self.turn_to(Unit::Probes, now);
+    }
+
+    /// The trials of a fault begin: what is before them has ended.
+    fn trials_begin(&mut self, variant: &str, fault: &str, now: Duration) {
+        let probes = &mut self.work[Unit::Probes as usize];
+        probes.all_ns = probes.done_ns;
+        if self.trial_ns > 0 {
+            self.is_done(Unit::Trial, self.trial_ns);
+        }
+        let begun = self.trials.remove(&(variant.to_owned(), fault.to_owned()));
+        self.trial_ns = begun.unwrap_or(0);
+        self.turn_to(Unit::Trial, now);
     }
 
     fn begins(&mut self, cell: &Cell, now: Duration) {
-        self.begun.get_or_insert(now);
+        self.turn_to(Unit::Cell, now);
         self.block = self.block.max(cell.block + 1);
         self.blocks = self.blocks.max(self.block);
         self.what = match (cell.condition, &cell.aggressor) {
@@ -215,46 +289,61 @@ impl State {
         };
     }
 
-    fn ends(&mut self, cell: &Cell, failed: bool) {
-        self.done += 1;
+    fn ends(&mut self, cell: &Cell, failed: bool, now: Duration) {
+        self.turn_to(Unit::Cell, now);
         self.failed += u64::from(failed);
-        self.done_ns += self.plan.durations_of(cell).cell_ns();
+        self.is_done(Unit::Cell, self.cell_ns(cell));
+    }
+
+    const fn done(&self) -> u64 {
+        self.work[Unit::Cell as usize].done
     }
 
     /// The part of the cells that ended, in `parts`.
     fn part_of(&self, parts: u64) -> u64 {
-        self.done * parts / self.cells.max(1)
+        self.done() * parts / self.cells.max(1)
     }
 
-    /// The seconds left, which never grow; `None` before enough cells ended. What is left takes as
-    /// long, by its planned time, as what is done took.
-    fn left_s(&mut self, now: Duration) -> Option<u64> {
-        if self.done < CELLS_MIN || self.done_ns == 0 {
-            return None;
-        }
-        let took = now.saturating_sub(self.begun?).as_secs_f64();
-        let ahead = self.total_ns.saturating_sub(self.done_ns) as f64 / self.done_ns as f64;
-        let left = (took * ahead).ceil() as u64;
-        let left = self.left.map_or(left, |shown| shown.min(left));
-        self.left = Some(left);
-        Some(left)
+    /// The seconds left. The pace of a kind goes from that of all units to its own as its units
+    /// end: the first trials are the short ones. At the start a GPU has the pace of the plan, and a
+    /// virtual one shows nothing.
+    fn left_s(&self) -> Option<u64> {
+        let sum = |of: fn(&Work) -> u64| self.work.iter().map(of).sum::<u64>();
+        let all = Work {
+            done: sum(|work| work.done),
+            done_ns: sum(|work| work.done_ns),
+            took: self.work.iter().map(|work| work.took).sum(),
+            all_ns: 0,
+        };
+        let planned = (self.pace.speed == 1).then_some(1e-9);
+        let of_all = if all.done < UNITS_MIN { planned? } else { all.pace()? };
+        let left = self.work.iter().map(|work| {
+            let done = work.done_ns as f64 / work.all_ns.max(1) as f64;
+            let pace = work.pace().map_or(of_all, |own| done * own + (1.0 - done) * of_all);
+            work.all_ns.saturating_sub(work.done_ns) as f64 * pace
+        });
+        Some(left.sum::<f64>().ceil() as u64)
     }
 
-    fn time_left(&mut self, now: Duration) -> String {
-        match self.left_s(now) {
+    fn time_left(&self) -> String {
+        match self.left_s() {
             None => "ETA -:--".to_owned(),
-            Some(left) => format!("ETA {}:{:02}", left / 60, left % 60),
+            Some(left) if left < 3600 => format!("ETA {}:{:02}", left / 60, left % 60),
+            Some(left) => {
+                format!("ETA {}:{:02}:{:02}", left / 3600, left / 60 % 60, left % 60)
+            }
         }
     }
 
     /// The live line, at most `width` columns.
-    fn line(&mut self, now: Duration, width: usize) -> String {
-        let part = self.done_ns as f64 / self.total_ns.max(1) as f64;
+    fn line(&mut self, width: usize) -> String {
+        let sum = |of: fn(&Work) -> u64| self.work.iter().map(of).sum::<u64>();
+        let part = sum(|work| work.done_ns) as f64 / sum(|work| work.all_ns).max(1) as f64;
         self.bar = self.bar.max((part * BAR as f64) as usize).min(BAR);
         let bar = "#".repeat(self.bar) + &".".repeat(BAR - self.bar);
-        let (block, blocks, done, cells) = (self.block, self.blocks, self.done, self.cells);
+        let (block, blocks, done, cells) = (self.block, self.blocks, self.done(), self.cells);
         let head = format!("[{bar}]  block {block}/{blocks}  {done}/{cells} cells");
-        let mut tail = self.time_left(now);
+        let mut tail = self.time_left();
         if self.failed > 0 {
             tail += &format!("   {} inconclusive", self.failed);
         }
@@ -265,17 +354,19 @@ impl State {
         line.chars().take(width.saturating_sub(1)).collect()
     }
 
-    fn sparse(&mut self, now: Duration) -> String {
-        let (block, blocks, done, cells) = (self.block, self.blocks, self.done, self.cells);
-        let left = self.time_left(now);
+    fn sparse(&self) -> String {
+        let (block, blocks, done, cells) = (self.block, self.blocks, self.done(), self.cells);
+        let left = self.time_left();
         format!("block {block} of {blocks}: {done} of {cells} cells done, {left}")
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
     use std::time::Duration;
 
+    use gpubench_plan::Pace;
     use gpubench_plan::draft::device_check;
     use gpubench_plan::profile::Overrides;
 
@@ -288,31 +379,36 @@ mod tests {
         Some(minutes.parse::<u64>().ok()? * 60 + seconds.parse::<u64>().ok()?)
     }
 
+    /// Cells become slower with every one.
     #[test]
-    fn bar_block_and_time_left_never_go_back() -> Result<(), Box<dyn std::error::Error>> {
+    fn the_time_left_follows_the_pace_and_no_count_goes_back() -> Result<(), Box<dyn Error>> {
         let mut plan = device_check(&load("default", &Overrides::default())?);
         let cells = plan.cells.iter().cycle().take(60).zip(0..);
         // Blocks interleave, as those of mechanisms in one group do.
         let cells = cells
             .map(|(cell, at)| gpubench_record::Cell { block: at / 20 + at % 2, ..cell.clone() });
         plan.cells = cells.collect();
-        let mut state = State::of(&plan);
-        let (mut now, mut shown, mut bar, mut block) = (Duration::ZERO, u64::MAX, 0, 0);
-        for (index, cell) in plan.cells.iter().enumerate() {
-            state.begins(cell, now);
-            // Cells become slower: the estimate alone would grow.
-            now += Duration::from_millis(100 * (index as u64 + 1));
-            state.ends(cell, false);
-            let line = state.line(now, 80);
-            assert!(line.chars().count() < 80, "{line}");
-            if let Some(left) = seconds_left(&line) {
-                assert!(left <= shown, "{line}");
-                shown = left;
+        for is_virtual in [false, true] {
+            let mut state = State::of(&plan, Pace::of(&plan, is_virtual));
+            let (mut now, mut bar, mut block) = (Duration::ZERO, 0, 0);
+            let end = Duration::from_millis(100 * 60 * 61 / 2);
+            for (index, cell) in plan.cells.iter().enumerate() {
+                state.begins(cell, now);
+                now += Duration::from_millis(100 * (index as u64 + 1));
+                state.ends(cell, false, now);
+                let line = state.line(80);
+                assert!(line.chars().count() < 80, "{line}");
+                let left = seconds_left(&line);
+                assert_eq!(left.is_none(), is_virtual && index < 9, "{line}");
+                // The pace of what is done knows nothing of the slower rest.
+                let (true_s, shown_s) = ((end - now).as_secs(), left.unwrap_or(0));
+                assert!(index < 9 || shown_s <= true_s + 1, "{line}");
+                assert!(index < 45 || true_s < 2 * shown_s + 2, "{true_s} {line}");
+                assert!(state.bar >= bar && state.block >= block, "{line}");
+                (bar, block) = (state.bar, state.block);
             }
-            assert!(state.bar >= bar && state.block >= block, "{line}");
-            (bar, block) = (state.bar, state.block);
+            assert!(state.left_s() == Some(0) && bar == super::BAR, "{state:?}");
         }
-        assert!(shown == 0 && bar == super::BAR, "{shown} s, {bar}");
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 use std::io::{IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
+use gpubench_plan::Pace;
 use gpubench_record::{Plan, excerpt, on_one_line, with_short_words};
 use gpubench_show::{Look, Page};
 
@@ -108,8 +109,8 @@ impl Ui {
 
     /// Starts the progress of a run.
     #[must_use]
-    pub fn progress(&self, plan: &Plan) -> Progress {
-        Progress::of(plan, self.progress)
+    pub fn progress(&self, plan: &Plan, pace: Pace) -> Progress {
+        Progress::of(plan, pace, self.progress)
     }
 }
 

@@ -39,6 +39,11 @@ pub struct DeviceSession {
 }
 
 impl DeviceSession {
+    #[must_use]
+    pub const fn is_virtual(&self) -> bool {
+        self.virtual_gpu.is_some()
+    }
+
     /// The defects that a virtual device plants, one line each; empty on a real device.
     #[must_use]
     pub fn planted(&self) -> Vec<String> {
