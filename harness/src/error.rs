@@ -98,6 +98,9 @@ pub enum ExpectedError {
     NoBaseline { path: PathBuf, problem: String },
     #[error("{failed} of {cells} cells failed; the first is {first}: {reason}")]
     TrialFailed { failed: usize, cells: usize, first: String, reason: String },
+    /// What ended a run after its tenants had started.
+    #[error("the run failed: {problem}")]
+    RunFailed { problem: String },
     /// Fault trials stopped early because the device needs a reset.
     #[error("fault trials stopped early: {reason}; {not_run} of {planned} trials did not run")]
     FaultTrialsStopped {
@@ -148,6 +151,7 @@ impl ExpectedError {
             | Self::Busy { .. } => ExitCode::NothingRan,
             Self::NotWritable { .. } | Self::DiskFull { .. } => ExitCode::OutputFailed,
             Self::TrialFailed { .. }
+            | Self::RunFailed { .. }
             | Self::MechanismFailed { .. }
             | Self::FaultTrialsStopped { .. } => ExitCode::TrialFailed,
             Self::NoBaseline { .. } | Self::CannotResume { .. } => ExitCode::NotComparable,
@@ -161,6 +165,16 @@ impl ExpectedError {
     #[must_use]
     pub fn usage(problem: impl Into<String>, remedy: Option<&str>) -> Self {
         Self::Usage { problem: problem.into(), remedy: remedy.map(str::to_owned) }
+    }
+
+    /// The same after cells ran, when it is no longer an error of the command line, and something
+    /// did run.
+    #[must_use]
+    pub fn after_cells(self) -> Self {
+        match self.exit_code() {
+            ExitCode::Usage | ExitCode::NothingRan => Self::RunFailed { problem: self.to_string() },
+            _ => self,
+        }
     }
 
     #[must_use]
@@ -261,6 +275,11 @@ impl ExpectedError {
             Self::TrialFailed { .. } => {
                 Some("`gpubench report` shows the reason of every failed cell".to_owned())
             }
+            Self::RunFailed { .. } => Some(
+                "what was measured is kept: `gpubench report` shows it, and `gpubench matrix \
+                 --resume` goes on"
+                    .to_owned(),
+            ),
             Self::FaultTrialsStopped { .. } => Some(
                 "reset the GPU as NVML or the Xid requests before you use it again; the report \
                  lists the missing trials"

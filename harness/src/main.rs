@@ -6,8 +6,8 @@ use gpubench::cli;
 use gpubench::cli::{entry, signals};
 
 fn main() -> std::process::ExitCode {
-    signals::install();
     let argv: Vec<OsString> = std::env::args_os().collect();
+    signals::install(entry::panic_status(&argv));
     let run = || {
         entry::run_tenant(&argv)
             .or_else(|| entry::run_guard(&argv))

@@ -18,7 +18,7 @@ use gpubench_record::{
 use super::observe::Snapshot;
 use super::peaks::measure_peaks;
 use super::tenant_set::TenantSet;
-use super::{RunError, Setup};
+use super::{RunError, RunPhase, Setup};
 
 /// Verifies and calibrates all victims in the victim's slot and all aggressors in the first
 /// neighbour's, each without other open contexts, and digests their outputs. A victim uses this
@@ -47,7 +47,7 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
             waived.extend(verify(tenants, slot, &names).await?);
         }
         let mut found = BTreeMap::new();
-        for name in &names {
+        for (done, name) in names.iter().enumerate() {
             if waived.contains_key(name) {
                 continue;
             }
@@ -55,6 +55,9 @@ pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibratio
                 entries.insert(name.clone(), entry.clone());
                 continue;
             }
+            let (of, count) = (name.clone(), names.len());
+            let phase = RunPhase::CalibratingWorkload { name: of, done, count };
+            tenants.handles().waits.show(phase);
             match with_retries(tenants, slot, name, share).await {
                 Ok(entry) => {
                     found.insert(name.clone(), entry);

@@ -1,5 +1,6 @@
 //! The coordinator: one run from its first event to its last.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -51,7 +52,8 @@ pub async fn run(
     }
     // Before any thread or process is started, because they inherit the cores of this one.
     let cores = Placement::settle(&setup)?;
-    let handles = RunHandles::new(setup, Waits::new(stop), recorder.clone());
+    let (phases, mut shown) = tokio::sync::mpsc::unbounded_channel();
+    let handles = RunHandles::new(setup, Waits::new(stop, phases), recorder.clone());
     // Registered before any tenant is started: earlier Xids are not this run's.
     let xids = XidMonitor::start(&handles, kernel_log).await?;
     let mut coordinator = Coordinator {
@@ -62,7 +64,18 @@ pub async fn run(
         soak: None,
         handles,
     };
-    let end = match coordinator.all(observer).await {
+    let observer = RefCell::new(observer);
+    let end = {
+        let mut shared = Shared(&observer);
+        let mut all = std::pin::pin!(coordinator.all(&mut shared));
+        loop {
+            tokio::select! {
+                end = &mut all => break end,
+                Some(phase) = shown.recv() => observer.borrow_mut().phase(&phase),
+            }
+        }
+    };
+    let end = match end {
         Err(RunError::Interrupted) => Ok(RunEnd::Interrupted),
         end => end,
     };
@@ -81,6 +94,23 @@ pub async fn run(
     recorder.close()?;
     coordinator.cores.leave()?;
     end
+}
+
+/// The observer of a run, which also shows what waits tell.
+struct Shared<'a, 'b>(&'a RefCell<&'b mut dyn Observer>);
+
+impl Observer for Shared<'_, '_> {
+    fn phase(&mut self, phase: &RunPhase) {
+        self.0.borrow_mut().phase(phase);
+    }
+
+    fn cell_begins(&mut self, cell: &Cell) {
+        self.0.borrow_mut().cell_begins(cell);
+    }
+
+    fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>) {
+        self.0.borrow_mut().cell_ends(cell, failure);
+    }
 }
 
 /// Which threads share cores; `None` in virtual time, which passes without cores.

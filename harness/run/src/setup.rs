@@ -100,6 +100,18 @@ pub enum RunPhase {
     SharingCores(String),
     StartingTenants,
     Calibrating,
+    /// A workload is calibrated, after `done` of `count`.
+    CalibratingWorkload {
+        name: String,
+        done: usize,
+        count: usize,
+    },
+    /// A signal stopped a tenant, which is killed after so many seconds more.
+    Halted {
+        tenant: String,
+        pid: u32,
+        seconds: u64,
+    },
     /// The device is loaded until it is steady.
     Heating,
     StartingProgram {
@@ -129,6 +141,14 @@ impl std::fmt::Display for RunPhase {
             Self::SharingCores(text) => write!(f, "note: {text}"),
             Self::StartingTenants => f.write_str("starting tenants"),
             Self::Calibrating => f.write_str("calibrating"),
+            Self::CalibratingWorkload { name, done, count } => {
+                write!(f, "calibrating: {done} of {count} workloads done, now {name}")
+            }
+            Self::Halted { tenant, pid, seconds } => write!(
+                f,
+                "{tenant} (process {pid}) is stopped by a signal: kill -CONT {pid} lets it go on, \
+                 else it is killed in {seconds} s"
+            ),
             Self::Heating => f.write_str("heating the device until it is steady"),
             Self::StartingProgram { limit_s, sign } => write!(
                 f,

@@ -9,23 +9,52 @@ use gpubench_host::device::virtual_gpu::Device;
 use gpubench_host::tenant::{Tenant, TenantError};
 use gpubench_record::wire::Participants;
 use gpubench_record::{FromTenant, ToTenant};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
-use super::RunError;
+use super::{RunError, RunPhase, observe};
 
 /// Time that a running call still has after the user stopped the run.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The user's stop, which ends every wait.
+/// How often a tenant that is waited for is looked at, after how many looks it counts as stopped by
+/// a signal, and after how many it is killed: before virtual time, which it holds, ends by its own
+/// limit of 10 s.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOKS_STOPPED: u32 = 2;
+const LOOKS_KILLED: u32 = 6;
+
+/// The user's stop, which ends every wait, and where long waits are told.
 #[derive(Debug, Clone)]
 pub struct Waits {
     stop: watch::Receiver<bool>,
+    phases: UnboundedSender<RunPhase>,
 }
 
 impl Waits {
     /// Ends waits once `stop` is true.
-    pub const fn new(stop: watch::Receiver<bool>) -> Self {
-        Self { stop }
+    pub const fn new(stop: watch::Receiver<bool>, phases: UnboundedSender<RunPhase>) -> Self {
+        Self { stop, phases }
+    }
+
+    /// Has the screen show a phase during a wait.
+    pub fn show(&self, phase: RunPhase) {
+        // Without a receiver the run has ended.
+        let _ = self.phases.send(phase);
+    }
+
+    /// Waits until a signal has stopped one of these processes for so long that its tenant is
+    /// killed.
+    async fn halted(&self, tenant: String, pids: Vec<u32>) {
+        let mut looks = 0;
+        while looks < LOOKS_KILLED {
+            tokio::time::sleep(LOOK).await;
+            looks = if pids.iter().any(|&pid| observe::is_stopped(pid)) { looks + 1 } else { 0 };
+            if looks == LOOKS_STOPPED {
+                let seconds = (LOOK * (LOOKS_KILLED - LOOKS_STOPPED)).as_secs();
+                self.show(RunPhase::Halted { tenant: tenant.clone(), pid: pids[0], seconds });
+            }
+        }
     }
 
     /// Whether the user stopped the run.
@@ -79,33 +108,35 @@ impl Waits {
         doing: &'static str,
         limit: Duration,
     ) -> Option<Result<FromTenant, TenantError>> {
-        let answer = tokio::select! {
-            answer = tenant.receive(doing, limit) => Some(answer),
-            () = self.stopped() => None,
-        };
-        if answer.is_none() {
-            tenant.kill().await;
-        }
-        answer
+        self.answer(tenant, None, doing, limit).await
     }
 
-    /// Sends a tenant a message and waits for its answer. If the user stops the run, kills the
-    /// tenant and returns `None`.
+    /// Sends a tenant a message, if there is one, and waits for its answer. A tenant that a signal
+    /// stopped is killed. If the user stops the run, kills the tenant and returns `None`.
     pub async fn answer(
         &self,
         tenant: &mut Tenant,
-        message: &ToTenant,
+        message: Option<&ToTenant>,
         doing: &'static str,
         limit: Duration,
     ) -> Option<Result<FromTenant, TenantError>> {
-        let answer = tokio::select! {
-            answer = tenant.exchange(message, doing, limit) => Some(answer),
-            () = self.stopped() => None,
+        let pids = [Some(tenant.pid()), tenant.program()].into_iter().flatten().collect();
+        let halted = self.halted(tenant.name().to_owned(), pids);
+        let waiting = async {
+            match message {
+                Some(message) => tenant.exchange(message, doing, limit).await,
+                None => tenant.receive(doing, limit).await,
+            }
         };
-        if answer.is_none() {
-            tenant.kill().await;
+        tokio::select! {
+            answer = waiting => return Some(answer),
+            () = halted => {}
+            () = self.stopped() => {
+                tenant.kill().await;
+                return None;
+            }
         }
-        answer
+        Some(Err(tenant.halted(doing, LOOK * LOOKS_KILLED).await))
     }
 }
 
@@ -263,7 +294,7 @@ mod tests {
         let hang = || std::thread::sleep(Duration::from_secs(3600));
         runtime()?.block_on(async {
             let (stop, stopped) = watch::channel(false);
-            let waits = Waits::new(stopped);
+            let waits = Waits::new(stopped, tokio::sync::mpsc::unbounded_channel().0);
             let late = waits.blocking("calling a driver", Duration::from_millis(10), hang).await;
             let text = late.map_err(|error| error.to_string());
             assert!(text.as_ref().is_err_and(|text| text.contains("calling a driver")), "{text:?}");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gpubench_host::device::lock::GUARD_ARG;
 use gpubench_host::mechanism::host::RunId;
-use gpubench_host::tenant::{TENANT_ARG, USER_VICTIM_ARG};
+use gpubench_host::tenant::{PANICKED, TENANT_ARG, USER_VICTIM_ARG};
 use gpubench_record::ExitCode;
 use gpubench_record::user_victim::{Reports, UserVictim};
 use gpubench_workloads::user_victim::process_tree;
@@ -63,13 +63,20 @@ fn guard(run: &RunId) -> std::io::Result<()> {
 // The hidden entry of a tenant: the coordinator starts this binary, so both have the same version.
 // A tenant exchanges wire messages over its pipes and parses no command line.
 
+/// The status with which a panic ends this process.
+#[must_use]
+pub fn panic_status(argv: &[OsString]) -> u8 {
+    tenant_verb(argv).map_or(ExitCode::Internal.code(), |_| PANICKED)
+}
+
+fn tenant_verb(argv: &[OsString]) -> Option<&OsString> {
+    argv.get(1).filter(|verb| *verb == TENANT_ARG || *verb == USER_VICTIM_ARG)
+}
+
 /// Serves the coordinator until it ends the tenant; `None` if this process is not a tenant.
 #[must_use]
 pub fn run_tenant(argv: &[OsString]) -> Option<u8> {
-    let verb = argv.get(1)?;
-    if verb != TENANT_ARG && verb != USER_VICTIM_ARG {
-        return None;
-    }
+    let verb = tenant_verb(argv)?;
     // The kernel kills this tenant when the coordinator dies. A coordinator that dies before this
     // call, or a kernel that refuses it, leaves the end of standard input to end the tenant.
     let _refused = set_parent_process_death_signal(Some(Signal::KILL));

@@ -21,6 +21,7 @@ use super::signals::run_until_signal;
 use super::ui::Ui;
 use crate::error::output::write_whole;
 use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
+use crate::verbs::resume::Lacks;
 use crate::verbs::signing::SigningKey;
 use crate::verbs::{
     Concluded, DeviceSession, MatrixRequest, MatrixSetup, conclude, host_facts, matrix_setup,
@@ -61,12 +62,19 @@ pub struct Args {
     ///
     /// After a kill, a reboot, Ctrl-C or a requeued job. Plan, profile, seed, calibration, labels
     /// and permissions are those of the folder: a flag with another value is refused, and only
-    /// --device, --sign-key, --strict and --full are free. gpubench, GPU and driver must be those
+    /// --device, --retry-failed, --sign-key, --strict and --full are free. gpubench, GPU and driver must be those
     /// of the first start, else the exit code is 20. Complete blocks are kept; a block that was cut
     /// is measured again as a whole, and what was measured of it stays in the record without
     /// counting. The record names each interruption. A record that lacks nothing is refused.
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
+    /// With --resume: measure cells and fault trials again that failed
+    ///
+    /// A failed cell is measured again with its whole block, under the calibration of the run. What
+    /// was measured of the block stays in the record without counting, and the record names the
+    /// second start.
+    #[arg(long, requires = "resume")]
+    retry_failed: bool,
     /// Reuse the calibration of this record or file
     ///
     /// Records are comparable only if their victims do the same work. Pass the first record of a
@@ -136,8 +144,12 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let concluded = conclude(&out);
     progress.finish();
     let judged = match (concluded, end) {
-        (Ok(judged), end) => (judged, end),
-        (Err(_), Err(error)) | (Err(error), Ok(_)) => return Err(error),
+        (Ok(judged), end) => {
+            let has_cells = !judged.opened.run.cells.is_empty();
+            (judged, end.map_err(|error| if has_cells { error.after_cells() } else { error }))
+        }
+        (Err(_), Err(error)) => return Err(error),
+        (Err(error), Ok(_)) => return Err(error.after_cells()),
     };
     if let Some(file) = calibrations
         && let Err(error) = file.add(&judged.0.opened.run.calibration)
@@ -198,7 +210,8 @@ fn resumed_run(
     dir: &Path,
     ui: &Ui,
 ) -> Result<(DeviceSession, PathBuf, MatrixSetup), ExpectedError> {
-    let run = resume::open(dir)?;
+    let lacks = if args.retry_failed { Lacks::CutOrFailed } else { Lacks::Cut };
+    let run = resume::open(dir, lacks)?;
     resume_flags::check(args, &run)?;
     resume_flags::confirm(args, &run, ui)?;
     let device = args.devices.one().map_err(|_| {
@@ -242,7 +255,7 @@ fn present(
             Some(file) => {
                 let path = out.join(file);
                 write_whole(&path, &text)?;
-                seal(out).map_err(|error| verdict::from_store(out, error))?;
+                seal(out).map_err(|error| verdict::from_store(out, error).after_cells())?;
             }
         }
     }

@@ -12,10 +12,13 @@ use gpubench_record::plan::TopUpDecision;
 use gpubench_record::{Cell, Condition, Plan, TopUp};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::ui::shown;
 use gpubench_run::{Observer, RunPhase};
 
 /// Lines elsewhere than on a terminal: one for each part of this size.
 const LINES: u64 = 20;
+/// Between two lines of a calibration.
+const CALIBRATION: Duration = Duration::from_secs(5);
 /// Columns of a terminal of unknown width.
 const WIDTH: usize = 80;
 
@@ -35,6 +38,8 @@ pub struct Progress {
     state: State,
     printed: Option<u64>,
     last_phase: String,
+    /// When that was printed.
+    said_at: Duration,
 }
 
 impl Progress {
@@ -50,11 +55,13 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }
-        Self { bar, mode, state: State::of(plan, pace), printed: None, last_phase: String::new() }
+        let (state, last_phase, said_at) = (State::of(plan, pace), String::new(), Duration::ZERO);
+        Self { bar, mode, state, printed: None, last_phase, said_at }
     }
 
     /// Prints a line above the live line.
     pub fn note(&self, line: &str) {
+        let line = shown(line);
         // A closed stderr is not an error.
         self.bar.suspend(|| {
             let _ = writeln!(anstream::stderr(), "{line}");
@@ -86,7 +93,14 @@ impl Progress {
 impl Observer for Progress {
     fn phase(&mut self, phase: &RunPhase) {
         let (is_note, text) = match phase {
-            RunPhase::SharingCores(_) => (true, phase.to_string()),
+            RunPhase::SharingCores(_) | RunPhase::Halted { .. } => (true, phase.to_string()),
+            RunPhase::CalibratingWorkload { .. } if self.mode == ProgressMode::Lines => {
+                let now = self.bar.elapsed();
+                if now.saturating_sub(self.said_at) < CALIBRATION {
+                    return;
+                }
+                (false, phase.to_string())
+            }
             RunPhase::ToppedUp { top_up, cells } => {
                 self.state.add(top_up, *cells);
                 (true, phase.to_string())
@@ -113,6 +127,7 @@ impl Observer for Progress {
         } else if self.last_phase != text {
             self.note(&text);
             self.last_phase = text;
+            self.said_at = self.bar.elapsed();
         }
     }
 

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::panic::{PanicHookInfo, UnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gpubench_host::tenant::PANICKED;
 use gpubench_record::ExitCode;
 use gpubench_run::{KernelLog, Observer, RunEnd, RunError, Setup};
 use procfs::process::Process;
@@ -95,15 +96,23 @@ fn ignores_hangup() -> bool {
 /// Whether a panic was left to the code that catches it.
 static UNSAID: AtomicBool = AtomicBool::new(false);
 
-/// Installs the hook that prints a panic as one line on stderr.
-pub fn install() {
-    std::panic::set_hook(Box::new(|info| {
-        if is_of_a_decoder(info) {
+/// Installs the hook that prints a panic as one line on stderr and ends the process with `status`.
+/// A panic of the first thread unwinds to [`guard`], unless a task of the event loop, which catches
+/// it, or a tenant panicked.
+pub fn install(status: u8) {
+    let first = std::thread::current().id();
+    std::panic::set_hook(Box::new(move |info| {
+        if gpubench_store::is_decoding() {
             UNSAID.store(true, Ordering::Relaxed);
             return;
         }
         // A closed stderr is not an error.
         let _ = writeln!(std::io::stderr(), "{}", report(info));
+        let is_caught = tokio::task::try_id().is_some() || status == PANICKED;
+        if is_caught || std::thread::current().id() != first {
+            // What the run left is undone by its guard process.
+            std::process::exit(i32::from(status));
+        }
     }));
 }
 
@@ -116,13 +125,6 @@ pub fn guard(work: impl FnOnce() -> u8 + UnwindSafe) -> u8 {
         }
         ExitCode::Internal.code()
     })
-}
-
-/// Whether the decoder of a foreign file panicked. It is caught, and becomes the error of that
-/// file.
-fn is_of_a_decoder(info: &PanicHookInfo<'_>) -> bool {
-    let file = info.location().map_or("", |location| location.file());
-    file.contains("/polars") && file.contains("parquet")
 }
 
 fn report(info: &PanicHookInfo<'_>) -> String {
@@ -144,12 +146,34 @@ fn line(what: &str, location: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{guard, line};
+    use super::{PANICKED, guard, install, line};
 
     #[test]
     fn a_panic_ends_with_exit_code_one() {
         assert_eq!(guard(|| 7), 7);
         assert_eq!(guard(|| std::panic::panic_any("on purpose")), 1);
+    }
+
+    /// The thread sleeps behind a lock, as one that waits for the panicked one does.
+    #[test]
+    fn a_panic_of_any_thread_ends_the_process_within_a_second() -> std::io::Result<()> {
+        const INNER: &str = "GPUBENCH_TEST_PANIC";
+        if let Ok(status) = std::env::var(INNER) {
+            install(status.parse().unwrap_or(0));
+            let panicking = std::thread::spawn(|| panic!("on purpose"));
+            std::thread::sleep(std::time::Duration::from_secs(60));
+            return panicking.join().map_err(|_| std::io::Error::other("it lives on"));
+        }
+        for status in [1, PANICKED] {
+            let begin = std::time::Instant::now();
+            let mut inner = std::process::Command::new(std::env::current_exe()?);
+            let name =
+                "cli::signals::tests::a_panic_of_any_thread_ends_the_process_within_a_second";
+            let ended = inner.args(["--exact", name]).env(INNER, status.to_string()).output()?;
+            assert_eq!(ended.status.code(), Some(i32::from(status)), "{ended:?}");
+            assert!(begin.elapsed().as_secs() < 1, "{:?}", begin.elapsed());
+        }
+        Ok(())
     }
 
     #[test]

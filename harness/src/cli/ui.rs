@@ -115,7 +115,7 @@ impl Ui {
 }
 
 /// A line that cannot control the terminal, and in which no word is longer than an excerpt.
-fn shown(line: &str) -> String {
+pub(super) fn shown(line: &str) -> String {
     with_short_words(&on_one_line(line))
 }
 

@@ -15,8 +15,8 @@ use gpubench_plan::blocks_left;
 use gpubench_plan::profile;
 use gpubench_plan::profile::Profile;
 use gpubench_record::{
-    Calibration, DeviceIdentity, DeviceKind, INTERRUPTED, Interruption, Outcome, Plan, ProbeFound,
-    Provenance, RunEvent, RunSettings,
+    Calibration, DeviceIdentity, DeviceKind, INTERRUPTED, Interruption, Outcome, OutcomeKind, Plan,
+    ProbeFound, Provenance, RunEvent, RunSettings,
 };
 use gpubench_run::Continued;
 use gpubench_store::StoreError;
@@ -45,14 +45,22 @@ pub struct Interrupted {
     settings: RunSettings,
     events: Vec<RunEvent>,
     last_event_at: String,
+    lacks: Lacks,
     folder: RunFolder,
+}
+
+/// What is measured again: what an interruption cut, or also cells and trials that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacks {
+    Cut,
+    CutOrFailed,
 }
 
 /// Reads the folder of an interrupted run and holds it. Changes nothing.
 ///
 /// # Errors
 /// When it is no such folder, a run still writes it, nothing is missing, or another build wrote it.
-pub fn open(dir: &Path) -> Result<Interrupted, ExpectedError> {
+pub fn open(dir: &Path, lacks: Lacks) -> Result<Interrupted, ExpectedError> {
     let of_store = |error| verdict::from_store(dir, error);
     let events_file = dir.join(EVENTS_FILE);
     if !events_file.is_file() {
@@ -71,7 +79,7 @@ pub fn open(dir: &Path) -> Result<Interrupted, ExpectedError> {
     else {
         return Err(unreadable(dir, "it has no plan".to_owned()));
     };
-    refuse_complete(dir, &events)?;
+    refuse_complete(dir, &events, &now, lacks)?;
     let Some(settings) = settings else {
         let gpubench = &provenance.gpubench;
         let problem = format!(
@@ -115,6 +123,7 @@ pub fn open(dir: &Path) -> Result<Interrupted, ExpectedError> {
         settings: *settings,
         events,
         last_event_at,
+        lacks,
         folder,
     })
 }
@@ -129,12 +138,20 @@ macro_rules! ids {
     };
 }
 
-/// The cell that ended with this event. One that the interruption ended runs again with its block,
-/// also where it was the last one of it.
-fn ended(event: &RunEvent) -> Option<&String> {
-    let RunEvent::CellEnded { id, failure, .. } = event else { return None };
+/// The cell or trial that ended with this event. A cell that the interruption ended runs again with
+/// its block, also where it was the last one of it.
+fn ended(event: &RunEvent, lacks: Lacks) -> Option<&String> {
+    let (id, failure) = match event {
+        RunEvent::CellEnded { id, failure, .. } => (id, failure),
+        RunEvent::FaultTrialEnded { id, observed } => (id, &observed.failure),
+        _ => return None,
+    };
     let mut reasons = failure.iter().flat_map(|failure| failure.split("; "));
-    (!reasons.any(|reason| reason == INTERRUPTED)).then_some(id)
+    let is_again = match lacks {
+        Lacks::Cut => reasons.any(|reason| reason == INTERRUPTED),
+        Lacks::CutOrFailed => failure.is_some(),
+    };
+    (!is_again).then_some(id)
 }
 
 impl Interrupted {
@@ -159,7 +176,8 @@ impl Interrupted {
     pub fn resumed(self, provenance: Provenance, boot_id: Option<String>) -> ResumedRun {
         let mut plan = self.plan;
         let began: BTreeSet<String> = ids!(self.events, CellBegan).collect();
-        let ended: BTreeSet<String> = self.events.iter().filter_map(ended).cloned().collect();
+        let done = self.events.iter().filter_map(|event| ended(event, self.lacks));
+        let ended: BTreeSet<String> = done.cloned().collect();
         let waived = |victim: &str, aggressor: Option<&str>| {
             let calibration = self.calibration.as_ref();
             calibration.is_some_and(|one| one.waived(victim, aggressor).is_some())
@@ -169,15 +187,17 @@ impl Interrupted {
         });
         let interruption = Interruption {
             last_event_at: self.last_event_at,
-            reason: reason(&self.events),
+            reason: match self.lacks {
+                Lacks::Cut => reason(&self.events),
+                Lacks::CutOrFailed => Some("what failed is measured again".to_owned()),
+            },
             blocks_before: blocks.complete,
             blocks_after: blocks.left,
             superseded: blocks.superseded.len() as u32,
             boot_ids: [recorded_boot_id(&self.events, &self.settings), boot_id],
             provenance,
         };
-        let trials: BTreeSet<String> = ids!(self.events, FaultTrialEnded).collect();
-        let again = ids!(self.events, FaultTrialBegan).filter(|id| !trials.contains(id));
+        let again = ids!(self.events, FaultTrialBegan).filter(|id| !ended.contains(id));
         let left = blocks.with_trials(again.collect());
         plan.resume(&left);
         let again: BTreeSet<&String> = left.cells.iter().map(|cell| &cell.id).collect();
@@ -189,9 +209,9 @@ impl Interrupted {
                 interruption,
                 left,
                 cells,
-                ended: variants(&self.events),
+                ended: variants(&self.events, self.lacks),
                 found: findings(&self.events),
-                trials,
+                trials: ended,
                 trials_stopped: trials_stopped(&self.events),
             },
             calibration: self.calibration,
@@ -223,11 +243,29 @@ fn last_event_at(dir: &Path, events: &Path) -> Result<String, ExpectedError> {
     Ok(humantime::format_rfc3339_seconds(time).to_string())
 }
 
-fn refuse_complete(dir: &Path, events: &[RunEvent]) -> Result<(), ExpectedError> {
-    if !matches!(events.last(), Some(RunEvent::Ended { complete: true, .. })) {
+fn refuse_complete(
+    dir: &Path,
+    events: &[RunEvent],
+    plan: &Plan,
+    lacks: Lacks,
+) -> Result<(), ExpectedError> {
+    // What was measured again has another id in the plan.
+    let cells = plan.cells.iter().map(|cell| &cell.id);
+    let counting: BTreeSet<_> = cells.chain(plan.fault_trials.iter().map(|one| &one.id)).collect();
+    let ends = |lacks| {
+        let ids = events.iter().filter_map(|event| ended(event, lacks));
+        ids.filter(|id| counting.contains(id)).count()
+    };
+    let failed = ends(Lacks::Cut) - ends(Lacks::CutOrFailed);
+    let is_complete = matches!(events.last(), Some(RunEvent::Ended { complete: true, .. }));
+    if !is_complete || (lacks == Lacks::CutOrFailed && failed > 0) {
         return Ok(());
     }
     let folder = dir.display();
+    if failed > 0 {
+        let problem = format!("nothing is missing in {folder}: {failed} cells or trials failed");
+        return Err(ExpectedError::usage(problem, Some("--retry-failed measures them again")));
+    }
     // A run that was killed while it was scored lacks no measurement.
     let scores = if dir.join(RECORD_FILE).exists() {
         String::new()
@@ -347,9 +385,14 @@ fn trials_stopped(events: &[RunEvent]) -> bool {
 }
 
 /// The outcomes of variants that failed or cannot run.
-fn variants(events: &[RunEvent]) -> BTreeMap<String, Outcome> {
+fn variants(events: &[RunEvent], lacks: Lacks) -> BTreeMap<String, Outcome> {
+    let is_done = |outcome: OutcomeKind| match outcome {
+        OutcomeKind::Measured => false,
+        OutcomeKind::Failed => lacks == Lacks::Cut,
+        OutcomeKind::Waived | OutcomeKind::Inconclusive => true,
+    };
     let rows = events.iter().filter_map(|event| match event {
-        RunEvent::Mechanism { row } if !row.outcome.is_measured() => Some(row),
+        RunEvent::Mechanism { row } if is_done(row.outcome.outcome) => Some(row),
         _ => None,
     });
     rows.map(|row| (row.variant.clone(), row.outcome.clone())).collect()
@@ -398,7 +441,7 @@ mod tests {
 
     use gpubench_run::probe::CATALOGUE;
 
-    use super::{ended, equal, name};
+    use super::{Lacks, ended, equal, name};
 
     #[test]
     fn every_value_that_differs_is_named_with_both_values() {
@@ -428,7 +471,8 @@ mod tests {
                 "cpu_steal_ratio": null,
             });
             let event = serde_json::from_value(event).expect("an event");
-            assert_eq!(ended(&event).is_some(), has_ended, "{failure:?}");
+            assert_eq!(ended(&event, Lacks::Cut).is_some(), has_ended, "{failure:?}");
+            assert_eq!(ended(&event, Lacks::CutOrFailed).is_some(), failure.is_none());
         }
     }
 

@@ -203,7 +203,7 @@ pub fn from_user_victim(error: TenantError) -> ExpectedError {
         TenantError::Refused { kind: RefusalKind::Program, what, .. } => {
             ExpectedError::VictimProgram { problem: what }
         }
-        error => ExpectedError::NothingRan { reason: error.to_string() },
+        error => ExpectedError::RunFailed { problem: error.to_string() },
     }
 }
 
@@ -213,10 +213,9 @@ pub fn from_run(error: RunError, out: &Path) -> ExpectedError {
     match error {
         RunError::Store(error) => from_store(out, error),
         RunError::Spawn(error) => ExpectedError::NothingRan { reason: error.to_string() },
-        RunError::Tenant(error) => ExpectedError::NothingRan { reason: error.to_string() },
-        RunError::NoAnswer(error) => ExpectedError::NothingRan { reason: error.to_string() },
-        RunError::Verification(what) => {
-            ExpectedError::NothingRan { reason: format!("kernel verification failed: {what}") }
+        // Tenants had started: that is no host on which nothing can run.
+        error @ (RunError::Tenant(_) | RunError::NoAnswer(_) | RunError::Verification(_)) => {
+            ExpectedError::RunFailed { problem: error.to_string() }
         }
         error @ RunError::VirtualClock(_) => ExpectedError::internal(error.to_string()),
         RunError::Bug(what) => ExpectedError::internal(what),

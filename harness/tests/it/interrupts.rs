@@ -1,15 +1,18 @@
 //! Ctrl-C at any moment of a run: the run ends soon with status 130, its tenants and daemons are
-//! gone, the host is restored, and the record can be read.
+//! gone, the host is restored, and the record can be read. A tenant that a signal ends or stops
+//! costs its cell.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use gpubench_record::{Json, RunRecord};
+use gpubench_record::{Json, RunEvent, RunRecord};
+use gpubench_store::read_events;
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::session::{ENV, NVML_HANGS};
 
+use super::resume::{count, is_whole, planned, resume};
 use super::support::fault::{daemons, signal};
 use super::support::guarded::Resident;
 use crate::support::{
@@ -265,5 +268,61 @@ fn a_time_slice_beyond_the_clock_is_refused_with_the_range() -> TestResult {
     for part in ["scheduler.slice_us", "1 to 3600000000"] {
         assert!(refused.stderr.contains(part), "{}", refused.stderr);
     }
+    Ok(())
+}
+
+// A signal to a tenant.
+
+/// Runs the shortest profile, and sends the first tenant a signal once the events have a text so
+/// often.
+fn struck(lab: &Lab, by: &str, sign: &str, times: usize) -> Result<Finished, Error> {
+    let mut run = lab.matrix("out", &["--mechanism", "time-slicing"]).spawn()?;
+    wait_during(&mut run, sign, || count(lab, sign) >= times)?;
+    let events = read_events(&lab.path("out"))?.events;
+    let pid = events.iter().find_map(|event| match event {
+        RunEvent::TenantStarted { pid, .. } => Some(*pid),
+        _ => None,
+    });
+    signal(pid.ok_or("no tenant started")?, by)?;
+    let ended = run.wait_with_output()?;
+    Ok(Finished {
+        code: ended.status.code(),
+        signal: None,
+        stdout: text(&ended.stdout),
+        stderr: text(&ended.stderr),
+    })
+}
+
+#[test]
+fn a_tenant_that_dies_in_the_calibration_is_a_failed_trial() -> TestResult {
+    for (by, said) in [
+        ("KILL", "the run failed: victim ended: killed by signal 9"),
+        ("STOP", "the run failed: victim was stopped by a signal for 6 s while"),
+    ] {
+        let lab = Lab::on("hopper")?;
+        let run = struck(&lab, by, "\"tenant-started\"", 2)?.ended_with(4)?;
+        assert!(run.stderr.contains(said), "{}", run.stderr);
+        // The calibration is made anew.
+        resume(&lab)?.ended_with(0)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_stopped_tenant_is_said_and_its_cell_is_measured_again() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let run = struck(&lab, "STOP", "\"cell-began\"", 9)?.ended_with(4)?;
+    assert!(run.stderr.contains(" is stopped by a signal: kill -CONT "), "{}", run.stderr);
+    let plan = planned(&lab)?;
+    let refused = resume(&lab)?.ended_with(2)?.stderr;
+    assert!(refused.contains("1 cells or trials failed"), "{refused}");
+    let again = ["matrix", "--resume", "out", "--full", "--retry-failed"];
+    finish(lab.gpubench(again))?.ended_with(0)?;
+    let record = lab.record("out")?;
+    is_whole(&lab, &plan, &record)?;
+    let why = record.interruptions[0].reason.as_deref();
+    assert_eq!(why, Some("what failed is measured again"));
+    let refused = finish(lab.gpubench(again))?.ended_with(2)?.stderr;
+    assert!(refused.contains("all that was planned ran"), "{refused}");
     Ok(())
 }

@@ -19,13 +19,13 @@ use crate::support::{
 type Rows = BTreeMap<(String, String), Vec<SampleRow>>;
 
 /// How often the events of a run have this text.
-fn count(lab: &Lab, what: &str) -> usize {
+pub fn count(lab: &Lab, what: &str) -> usize {
     let events = std::fs::read_to_string(lab.path("out/events.jsonl"));
     events.map_or(0, |text| text.matches(what).count())
 }
 
 /// The plan of a run, as it began.
-fn planned(lab: &Lab) -> Result<Plan, Error> {
+pub fn planned(lab: &Lab) -> Result<Plan, Error> {
     match read_events(&lab.path("out"))?.events.first() {
         Some(RunEvent::Began { plan, .. }) => Ok((**plan).clone()),
         _ => Err("no plan".into()),
@@ -89,7 +89,7 @@ fn stored(lab: &Lab) -> Result<Rows, Error> {
     Ok(rows)
 }
 
-fn resume(lab: &Lab) -> Result<Finished, Error> {
+pub fn resume(lab: &Lab) -> Result<Finished, Error> {
     finish(lab.gpubench(["matrix", "--resume", "out", "--full"]))
 }
 
@@ -101,7 +101,7 @@ fn what(cell: &Cell) -> String {
 
 /// Every planned cell of every block counts once, and is in one start of the harness with the
 /// others of its block.
-fn is_whole(lab: &Lab, plan: &Plan, record: &RunRecord) -> TestResult {
+pub fn is_whole(lab: &Lab, plan: &Plan, record: &RunRecord) -> TestResult {
     let sorted = |cells: Vec<String>| cells.into_iter().collect::<BTreeSet<_>>();
     let measured: Vec<String> = record.cells.iter().map(|one| what(&one.cell)).collect();
     assert_eq!(measured.len(), plan.cells.len());

@@ -46,6 +46,7 @@ pub use finish::reopen;
 pub use finish::{Finished, finish, plan_of};
 pub use json_lines::{EventLog, Events, TelemetryLog, parse_events, read_events};
 use latencies::LatencyFile;
+pub use parquet_reader::is_decoding;
 pub use rebuild::UNSCORED;
 pub use record_json::{to_json, write_record_json};
 pub use sample_file::{SampleFile, Segment};

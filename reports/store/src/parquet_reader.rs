@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 
 use polars_core::prelude::{ChunkedArray, Column, DataFrame, PolarsNumericType, PolarsResult};
@@ -189,10 +190,22 @@ fn with_groups(whole: &FileMetadata, groups: Range<usize>) -> FileMetadata {
     }
 }
 
+/// Decoders that run, on whatever threads.
+static DECODERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a panic now can be of a decoder, which turns it into an error.
+#[must_use]
+pub fn is_decoding() -> bool {
+    DECODERS.load(Ordering::Relaxed) > 0
+}
+
 /// Runs the decoder and turns a panic into an error: polars asserts the shape of an intact file.
 fn guarded<T>(path: &Path, decode: impl FnOnce(File) -> PolarsResult<T>) -> Result<T, StoreError> {
     let file = files::open(path)?;
-    match catch_unwind(AssertUnwindSafe(|| decode(file))) {
+    DECODERS.fetch_add(1, Ordering::Relaxed);
+    let decoded = catch_unwind(AssertUnwindSafe(|| decode(file)));
+    DECODERS.fetch_sub(1, Ordering::Relaxed);
+    match decoded {
         Ok(result) => result.map_err(|error| parquet_error(path, &error)),
         Err(_) => Err(StoreError::Parquet {
             path: path.to_path_buf(),

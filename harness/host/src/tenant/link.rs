@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::Child;
 
+use super::PANICKED;
 use super::spawn::StderrCapture;
 use crate::device::{BlockingCall, NoAnswer};
 
@@ -89,6 +90,7 @@ pub struct Link {
     input: Option<Input>,
     output: BufReader<Output>,
     ended: Option<String>,
+    panicked: bool,
     /// The bytes of a line that had arrived when a wait ended at its limit.
     partial: Vec<u8>,
     hook: Option<PreKillHook>,
@@ -132,6 +134,7 @@ impl Link {
             input: Some(input),
             output,
             ended: None,
+            panicked: false,
             partial: Vec::new(),
             hook: None,
             program: None,
@@ -162,6 +165,10 @@ impl Link {
 
     pub const fn program(&self) -> Option<u32> {
         self.program
+    }
+
+    pub const fn has_panicked(&self) -> bool {
+        self.panicked
     }
 
     pub fn set_pre_kill_hook(&mut self, hook: PreKillHook) {
@@ -237,7 +244,10 @@ impl Link {
     async fn wait(&mut self) -> String {
         match &mut self.holder {
             Holder::Own(child) => match child.wait().await {
-                Ok(status) => describe(&status),
+                Ok(status) => {
+                    self.panicked = status.code() == Some(i32::from(PANICKED));
+                    describe(&status)
+                }
                 Err(error) => format!("status unknown: {error}"),
             },
             Holder::Other(_) => {
@@ -303,6 +313,26 @@ mod tests {
             .stdout(std::process::Stdio::piped())
             .process_group(0)
             .spawn()
+    }
+
+    #[test]
+    fn a_tenant_that_panicked_is_told_from_one_that_ended() -> Result<(), Box<dyn std::error::Error>>
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            for (status, panicked) in [(1, false), (i32::from(super::PANICKED), true)] {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("exit {status}")]);
+                let pipes = shell.stdin(std::process::Stdio::piped());
+                let mut child = pipes.stdout(std::process::Stdio::piped()).spawn()?;
+                let (input, output) = (child.stdin.take(), child.stdout.take());
+                let ends = input.zip(output).ok_or("the child has no pipes")?;
+                let mut link = Link::new(child, ends.0, ends.1);
+                assert_eq!(link.end(super::KILL_GRACE * 30).await, format!("exit status {status}"));
+                assert_eq!(link.has_panicked(), panicked);
+            }
+            Ok(())
+        })
     }
 
     #[test]

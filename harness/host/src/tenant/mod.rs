@@ -16,6 +16,9 @@ use link::Link;
 pub use link::{LinkError, PreKillHook};
 pub use spawn::{SpawnError, Spawner, TENANT_ARG, USER_VICTIM_ARG};
 
+/// The status of a tenant that panicked, which ends the run.
+pub const PANICKED: u8 = 101;
+
 /// How long a tenant may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -51,6 +54,9 @@ pub enum TenantError {
         seconds: u64,
         how: String,
     },
+    /// A signal stopped it, it did not go on, and was killed.
+    #[error("{tenant} was stopped by a signal for {seconds} s while {doing}, and was {how}")]
+    Halted { tenant: String, doing: &'static str, seconds: u64, how: String },
     /// Its answer does not belong to the message.
     #[error("{tenant} broke the protocol: {what}")]
     Protocol { tenant: String, what: String },
@@ -172,6 +178,18 @@ impl Tenant {
     async fn silent(&mut self, doing: &'static str, limit: Duration) -> TenantError {
         let how = self.kill().await;
         TenantError::Silent { tenant: self.name.clone(), doing, seconds: limit.as_secs(), how }
+    }
+
+    /// Kills a tenant that a signal stopped.
+    pub async fn halted(&mut self, doing: &'static str, limit: Duration) -> TenantError {
+        let how = self.kill().await;
+        TenantError::Halted { tenant: self.name.clone(), doing, seconds: limit.as_secs(), how }
+    }
+
+    /// Whether it ended because it panicked.
+    #[must_use]
+    pub const fn has_panicked(&self) -> bool {
+        self.link.has_panicked()
     }
 
     /// An answer of the wrong kind.

@@ -279,7 +279,9 @@ pub fn is_failure(act: HostAct, error: &TenantError) -> bool {
     match error {
         TenantError::Ended { .. } => false,
         TenantError::Silent { .. } => !act.leaves_waiting(),
-        TenantError::Refused { .. } | TenantError::Protocol { .. } => true,
+        TenantError::Halted { .. } | TenantError::Refused { .. } | TenantError::Protocol { .. } => {
+            true
+        }
     }
 }
 

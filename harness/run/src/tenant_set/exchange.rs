@@ -49,7 +49,7 @@ impl TenantSet {
             }
             None => None,
         };
-        let answer = handles.waits.answer(&mut tenant, message, doing, limit).await;
+        let answer = handles.waits.answer(&mut tenant, Some(message), doing, limit).await;
         let sampled = match sampler {
             Some(sampler) => sampler.finish().await,
             None => Sampled::default(),
@@ -77,7 +77,7 @@ impl TenantSet {
         for (slot, mut tenant, message, limit) in members {
             let own = handles.waits.clone();
             waiting.spawn(async move {
-                let answer = own.answer(&mut tenant, &message, doing, limit).await;
+                let answer = own.answer(&mut tenant, Some(&message), doing, limit).await;
                 (slot, tenant, answer)
             });
         }

@@ -154,6 +154,9 @@ pub async fn note_end(
     };
     let (name, pid) = (tenant.name(), tenant.pid());
     handles.recorder.tenant_ended(name, pid, how.clone())?;
+    if tenant.has_panicked() {
+        return Err(RunError::Bug(format!("{name} (process {pid}) panicked")));
+    }
     handles.abandon(tenant.participants()).await?;
     handles.reap().await?;
     Ok(how)
@@ -186,7 +189,7 @@ pub async fn ask_auxiliary(
     limit: Duration,
 ) -> Result<FromTenant, RunError> {
     handles.expect(vec![tenant.participants().issuer]).await?;
-    let answer = handles.waits.answer(tenant, message, doing, limit).await;
+    let answer = handles.waits.answer(tenant, Some(message), doing, limit).await;
     // A process that answered without using the device has not joined the clock.
     handles.abandon(tenant.participants()).await?;
     match answer {
