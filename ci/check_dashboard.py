@@ -9,7 +9,6 @@ those of ci/install-prometheus.sh, and both servers are stopped again.
 """
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -132,8 +131,21 @@ def check(gpubench, folder):
 
     server = Prometheus(folder)
     try:
-        os.replace(metrics, server.textfiles / "gpubench.prom")
-        worst = "bottomk(1, gpubench_retention_ratio)"
+        # Two GPUs of one host in one folder, with a metric of another exporter that joins.
+        uuid = json.loads(ran(gpubench, "report", RECORD, "--format=json"))["device"]["uuid"]
+        figures = metrics.read_text()
+        night = "# TYPE gpubench_night_timestamp_seconds gauge\n"
+        for gpu, name in ((uuid, "one"), ("GPU-other", "two")):
+            text = figures.replace(uuid, gpu)
+            (server.textfiles / f"gpubench-figures-{name}.prom").write_text(text)
+            stamp = f'gpubench_night_timestamp_seconds{{UUID="{gpu}"}} {time.time():.0f}\n'
+            (server.textfiles / f"gpubench-night-{name}.prom").write_text(night + stamp)
+        (server.textfiles / "dcgm.prom").write_text(
+            f'# TYPE DCGM_FI_DEV_SM_CLOCK gauge\nDCGM_FI_DEV_SM_CLOCK{{UUID="{uuid}",gpu="0"}} 1980\n')
+        until("both GPUs", lambda: len(server.query("count by (UUID) (gpubench_rows)")) == 2)
+        joined = server.query("gpubench_complete * on (UUID) DCGM_FI_DEV_SM_CLOCK")
+        assert [one["metric"]["UUID"] for one in joined] == [uuid], joined
+        worst = f'bottomk(1, gpubench_retention_ratio{{UUID="{uuid}"}})'
         [found] = until("Prometheus answers", lambda: server.query(worst))
         labels, value = found["metric"], float(found["value"][1])
         record = json.loads(ran(gpubench, "report", RECORD, "--format=json"))
@@ -148,12 +160,12 @@ def check(gpubench, folder):
         print(f"dashboard: {count} queries of {len(dashboard['panels'])} panels find series")
         alerts = lambda: {one["labels"]["alertname"] for one in server.api("alerts")["alerts"]}
         assert not alerts(), f"{alerts()} for a night of today"
-        aged = time.time() - OLD_S
-        os.utime(server.textfiles / "gpubench.prom", (aged, aged))
+        aged = f'gpubench_night_timestamp_seconds{{UUID="{uuid}"}} {time.time() - OLD_S:.0f}\n''
+        (server.textfiles / "gpubench-night-one.prom").write_text(night + aged)
         until("the alert of a missing night", lambda: "GpubenchNightMissing" in alerts())
         rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
-        assert [rule["health"] for rule in rules] == ["ok", "ok"], rules
-        print("dashboard: the alert of a missing night is raised, and both rules are evaluated")
+        assert [rule["health"] for rule in rules] == ["ok"] * 4, rules
+        print("dashboard: the alert of a missing night is raised, and the rules are evaluated")
     finally:
         server.stop()
 

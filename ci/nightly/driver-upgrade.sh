@@ -7,11 +7,10 @@
 #     bash ci/nightly/driver-upgrade.sh FOLDER diff
 #
 # `after` ends with the comparison, so that `diff` only repeats it. A call that was interrupted goes
-# on where it stopped. GPUBENCH, GPUBENCH_DEVICE and GPUBENCH_PROFILE are those of nightly.sh;
-# GPUBENCH_SESSIONS is the number of sessions a side, 3 by default: with fewer no change is
-# attributed. Ends with the status of `gpubench diff`.
+# on where it stopped. GPUBENCH is the program, GPUBENCH_DEVICE its --device, GPUBENCH_PROFILE its
+# --profile; GPUBENCH_SESSIONS is the number of sessions a side, 3 by default: with fewer no change
+# is attributed. Ends with the status of `gpubench diff`.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/verdict.sh"
 
 gpubench=${GPUBENCH:-gpubench}
 profile=${GPUBENCH_PROFILE:-nightly}
@@ -44,16 +43,24 @@ measure() {
 }
 
 compare() {
-    local status=0 reason
+    local status=0 verdict rows
     # Where nothing can be compared, nothing is written.
     rm -f "$folder/upgrade.md"
     "$gpubench" diff --vary driver --format md --output "$folder/upgrade.md" \
-        "$folder/before" -- "$folder/after" 2>"$folder/diff.err" || status=$?
-    cat "$folder/diff.err" >&2
+        "$folder/before" -- "$folder/after" || status=$?
     [ ! -s "$folder/upgrade.md" ] || cat "$folder/upgrade.md"
-    reason=$(reason_of "$status" "$folder/upgrade.md" "$folder/diff.err")
-    annotate "$(verdict_of "$status")" "driver upgrade: $reason"
-    printf 'driver-upgrade: %s (status %s): %s\n' "$(verdict_of "$status")" "$status" "$reason"
+    case $status in
+    0) verdict=unchanged ;;
+    10) verdict=inconclusive ;;
+    30) verdict=REGRESSED ;;
+    *) verdict="not compared" ;;
+    esac
+    # The rows with this verdict: mechanism and axis, each once.
+    rows=$({ grep -s "^| $verdict" "$folder/upgrade.md" || true; } | sed 's/\\//g' | cut -d '|' -f 3,4 |
+        tr -s ' ' | sed 's/^ //; s/ $//; s/ | / /' | sort -u | paste -sd ';' | sed 's/;/; /g')
+    [ -z "${GITHUB_ACTIONS:-}" ] || [ "$status" = 0 ] ||
+        echo "::error title=gpubench driver upgrade::$verdict: $rows"
+    echo "driver-upgrade: $verdict (status $status): $rows"
     exit "$status"
 }
 

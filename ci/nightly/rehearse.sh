@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Rehearses nightly.sh and driver-upgrade.sh on the virtual GPU.
+# Rehearses `gpubench nightly` and driver-upgrade.sh on the virtual GPU.
 #
 # nights: 20 nights, and on night 15 a driver whose MIG no longer protects DRAM bandwidth. Nights 1
-# to 10 have nothing to compare with and must show a warning, nights 11 to 14 must be green, and
-# night 15 or 16 must be red and name that row.
+# to 10 pass with nothing to compare with, which must be visible, nights 11 to 14 pass, and night 15
+# or 16 must end with 30 and name that row. Then history ends with 30 and names the driver.
 #
 # upgrade: three sessions with the old driver, and three after each of two upgrades. One changes
 # nothing and must end with 0, the other is that of night 15 and must end with 30 and name the row.
@@ -71,14 +71,14 @@ machine_of() {
     fi
 }
 
-# What a night must end with.
+# How the last line of a night must begin.
 expected() {
     if [ "$1" -lt "$compared" ]; then
-        echo warning
+        echo "passed (0): measured, and compared with nothing: "
     elif [ "$1" -lt "$changed" ]; then
-        echo green
+        echo "passed (0): "
     else
-        echo red
+        echo "regressed (30): isolation got worse: $row "
     fi
 }
 
@@ -87,46 +87,35 @@ rehearse_nights() {
     for night in $(seq "$nights"); do
         log="$folder/night-$night.log"
         status=0
-        GPUBENCH="$gpubench" GPUBENCH_PROFILE="$here/rehearsal.toml" \
-            GPUBENCH_NIGHTS="$folder/nights" \
-            GPUBENCH_DEVICE="virtual:$(machine_of "$night")" GPUBENCH_OUT="$folder/out" \
-            GPUBENCH_SUMMARY="$folder/summary-$night.md" GPUBENCH_LOCK="$folder/lock" \
-            GITHUB_ACTIONS=true \
-            bash "$here/nightly.sh" --allow-reconfigure "${first[@]}" >"$log" 2>&1 || status=$?
+        GITHUB_ACTIONS=true GITHUB_STEP_SUMMARY="$folder/summary.md" "$gpubench" nightly \
+            "$folder/nights" --profile "$here/rehearsal.toml" --reports "$folder/out" \
+            --device "virtual:$(machine_of "$night")" --allow-reconfigure "${first[@]}" \
+            >"$log" 2>&1 || status=$?
         [ "$night" -gt 1 ] || first=(--calibration "$(echo "$folder"/nights/2*)")
         last=$(tail -n 1 "$log")
         printf 'night %2d: %s\n' "$night" "${last#nightly: }"
         wanted=$(expected "$night")
-        case $last in
-        "nightly: $wanted "*) ;;
+        case "$night $last" in
+        *" nightly: $wanted"*) ;;
         # The first night with the new driver may still be undecided.
-        "nightly: warning (status 10)"*)
-            [ "$night" = "$changed" ] || fail "it is not $wanted: $log"
-            ;;
+        "$changed nightly: passed (0): "*"undecided: $row"*) continue ;;
         *)
             cat "$log" >&2
             fail "it is not $wanted"
             ;;
         esac
-        case $wanted in
-        warning)
-            [ "$status" = 0 ] || fail "a warning ended with status $status"
-            grep -q '^::warning title=gpubench warning::not compared: ' "$log" ||
-                fail "the warning is not visible in the log"
-            grep -q '^\*\*warning\*\* (status 20)' "$folder/summary-$night.md" ||
-                fail "the warning is not in the summary"
-            ;;
-        green) [ "$status" = 0 ] || fail "a green night ended with status $status" ;;
-        red)
-            [ "$status" = 30 ] || [ "$night" = "$changed" ] || fail "a red night ended with $status"
-            [[ $last = *"worse: $row"* || $night = "$changed" ]] ||
-                fail "the row is not named: $last"
-            [[ $last != *";"* ]] || fail "another row is named: $last"
-            ;;
-        esac
+        [[ $last != *"; "*" bandwidth/"* ]] || fail "another row is named: $last"
+        [ "$night" -ge "$compared" ] || grep -q '^::warning title=gpubench passed::' "$log" ||
+            fail "the warning is not visible in the log"
+        [ "$night" -lt "$changed" ] || [ "$status" = 30 ] || fail "it ended with status $status"
+        grep -qF "**${last#nightly: }**" "$folder/summary.md" || fail "the summary has no verdict"
     done
-    printf 'rehearse: the summary of night %s:\n' "$((changed + 1))"
-    cat "$folder/summary-$((changed + 1)).md"
+    status=0
+    "$gpubench" history "$folder/nights" --output "$folder/history.txt" || status=$?
+    head -n 1 "$folder/history.txt"
+    [ "$status" = 30 ] || fail "history ended with status $status"
+    grep -q "^REGRESSED: driver $old_driver -> $new_driver, worse: mig" "$folder/history.txt" ||
+        fail "the first line of history does not name the driver"
 }
 
 # One call of driver-upgrade.sh, on a machine; what it printed is in the log.
@@ -166,19 +155,19 @@ rehearse_upgrade() {
         upgrade "$(machine "$((30 + session))" "$new_driver")" "$session" "$before" after \
             --allow-reconfigure
     done
-    ended 0 "driver-upgrade: green (status 0): no row got worse"
+    ended 0 "driver-upgrade: unchanged (status 0): "
     for session in 1 2 3; do
         upgrade "$(machine "$((40 + session))" "$new_driver" "$leak")" "$session" "$after" after \
             --allow-reconfigure
         [ "$session" != 1 ] ||
-            ended 10 "driver-upgrade: warning (status 10): rows are inconclusive: $row"
+            ended 10 "driver-upgrade: inconclusive (status 10): $row"
     done
-    ended 30 "driver-upgrade: red (status 30): isolation got worse: $row"
+    ended 30 "driver-upgrade: REGRESSED (status 30): $row"
     [[ $last != *";"* ]] || fail "another row is named: $last"
-    grep -q "^::error title=gpubench red::driver upgrade: isolation got worse: mig" "$log" ||
+    grep -q "^::error title=gpubench driver upgrade::REGRESSED: mig" "$log" ||
         fail "the red upgrade is not visible in the log"
     upgrade absent 3 "$after" diff
-    ended 30 "driver-upgrade: red (status 30): isolation got worse: $row"
+    ended 30 "driver-upgrade: REGRESSED (status 30): $row"
 }
 
 [ "$part" = upgrade ] || rehearse_nights

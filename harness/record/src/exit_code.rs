@@ -78,7 +78,7 @@ impl ExitCode {
             Self::Internal => "internal error, a bug in gpubench",
             Self::Usage => "wrong command line, profile or record; nothing ran",
             Self::NothingRan => {
-                "nothing could run: no device, or the requested mechanisms are waived"
+                "nothing could run: no device, mechanisms waived, or a GPU without nights (history)"
             }
             Self::TrialFailed => {
                 "a cell, mechanism or trial failed, or a record contradicts itself"
@@ -90,8 +90,7 @@ impl ExitCode {
                 "records cannot be compared (diff), or a run cannot go on here (matrix --resume)"
             }
             Self::Regression => {
-                "isolation got worse (diff), a GPU differs (outliers), or a model is optimistic \
-                 (fidelity)"
+                "isolation got worse, a GPU differs from its peers, or a model is optimistic"
             }
             Self::Interrupted => "interrupted by Ctrl-C, SIGTERM, SIGHUP or SIGQUIT",
         }

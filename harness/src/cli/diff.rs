@@ -122,7 +122,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         }
         Some(folder) => {
             let (name, after) = (args.baseline.as_deref(), read(args.tonight()?, ui)?.sessions);
-            (baseline(folder, name, &after, &mut options, ui)?, after)
+            let history = nights(std::slice::from_ref(folder))?;
+            say_left_out(&history.left_out, ui);
+            (baseline(&history.sessions, folder, name, &after, &mut options)?, after)
         }
     };
     let report = diff(&before, &after, &options).map_err(internal)?;
@@ -196,7 +198,11 @@ impl Args {
         ui: &Ui,
     ) -> Result<BTreeMap<RowKey, Repeatability>, ExpectedError> {
         let nights = match &self.history {
-            Some(folder) => segment(folder, None, sides[1], ui)?.repeatability,
+            Some(folder) => {
+                let history = nights(std::slice::from_ref(folder))?;
+                say_left_out(&history.left_out, ui);
+                segment(&history.sessions, folder, None, sides[1])?.repeatability
+            }
             None => BTreeMap::new(),
         };
         let published = self.spread.as_deref().map(published).transpose()?;
@@ -230,14 +236,14 @@ impl Args {
 }
 
 /// The sessions of a history to compare with; what it knows of their spread goes to the options.
-fn baseline(
+pub(super) fn baseline(
+    history: &[Session],
     folder: &Path,
     name: Option<&str>,
     after: &[Session],
     options: &mut Options,
-    ui: &Ui,
 ) -> Result<Vec<Session>, ExpectedError> {
-    let baseline = segment(folder, name, after, ui)?;
+    let baseline = segment(history, folder, name, after)?;
     options.history = baseline.repeatability;
     options.nights = baseline.nights;
     let driver = "driver".to_owned();
@@ -249,24 +255,21 @@ fn baseline(
 
 /// The last segment of a history, or a pinned one.
 fn segment(
+    history: &[Session],
     folder: &Path,
     name: Option<&str>,
     after: &[Session],
-    ui: &Ui,
 ) -> Result<Baseline, ExpectedError> {
-    let folders = [folder.to_owned()];
-    let history = nights(&folders)?;
-    say_left_out(&history.left_out, ui);
     // The first session of the side: later ones must not be their own baseline.
     let Some(tonight) = after.first() else {
         return Err(internal("a side without sessions"));
     };
     let found = match name {
         Some(name) => {
-            let sessions = pinned_sessions(folder, name, &history.sessions)?;
-            Baseline::pinned(sessions, &history.sessions, tonight)
+            let sessions = pinned_sessions(folder, name, history)?;
+            Baseline::pinned(sessions, history, tonight)
         }
-        None => Baseline::of(&history.sessions, &declared(&folders)?, tonight),
+        None => Baseline::of(history, &declared(&[folder.to_owned()])?, tonight),
     };
     found.map_err(|error| ExpectedError::NoBaseline {
         path: folder.to_owned(),

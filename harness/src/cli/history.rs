@@ -1,27 +1,38 @@
 //! `gpubench history`: how the isolation of a GPU went over many nights.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use gpubench_compare::history::{Declared, History};
+use gpubench_compare::history::{Acknowledged, Declared, History};
 use gpubench_compare::render;
 use gpubench_compare::render::HISTORY_FORMATS;
 use gpubench_record::{ExitCode, counted};
 use gpubench_run::{rfc3339, rfc3339_now};
 
 use super::common::{OutputFlag, exit_codes_help, whole};
-use super::comparing::{LISTING, format_of, formats, internal, of_records, say_problems};
+use super::comparing::{format_of, formats, internal, of_records, say_problems};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::session::{
-    Keep, declare, declared, night_means, pin, pins, pruning, remove, unpin,
+    Keep, Sessions, acknowledge, acknowledged, declare, declared, night_means, pin, pins, pruning,
+    remove, unpin,
 };
 
-pub const EXIT_CODES: &[ExitCode] = LISTING;
+pub const EXIT_CODES: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::NothingRan,
+    ExitCode::TrialFailed,
+    ExitCode::OutputFailed,
+    ExitCode::Regression,
+];
 
-/// Lists the sessions of many nights as series, with alarms and change points
+/// Follows rows over many nights: what got worse across an event or drifts, and which GPU is missing
 ///
-/// An alarm and a change point are reasons to look. The segments before and after an event are
-/// compared by the rules of gpubench diff, and the exit code stays 0.
+/// The nights before and after an event are compared by the rules of gpubench diff, on each GPU and
+/// over all of them. It ends with 30 while a regression stands that nobody acknowledged, and with 3
+/// where a GPU stopped reporting. Change points and deviations are reasons to look.
 #[derive(Debug, clap::Args)]
 #[command(
     after_long_help = exit_codes_help(EXIT_CODES),
@@ -57,12 +68,21 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     refuse_unknown_action(&args.folders)?;
     let format = format_of(&args.format, HISTORY_FORMATS)?;
     let found = night_means(&args.folders, |key| key.metric.is_primary())?;
-    let declared = declared(&args.folders)?;
-    let by = args.by.as_deref();
-    let history = History::of(&found.sessions, found.left_out, &declared, by).map_err(internal)?;
+    let is_doubtful = say_problems(&found.sessions, ui);
+    let history = history_of(found, &args.folders, args.by.as_deref())?;
     let text = render::history(&history, format, args.output.look(ui)).map_err(internal)?;
     args.output.write(&text, ui)?;
-    Ok(of_records(ExitCode::Done, say_problems(&found.sessions, ui)))
+    Ok(of_records(history.exit_code(), is_doubtful))
+}
+
+fn history_of(
+    found: Sessions,
+    folders: &[PathBuf],
+    by: Option<&str>,
+) -> Result<History, ExpectedError> {
+    let declared = declared(folders)?;
+    let history = History::of(&found.sessions, found.left_out, &declared, by).map_err(internal)?;
+    Ok(history.acknowledged(&acknowledged(folders)?))
 }
 
 fn refuse_unknown_action(folders: &[PathBuf]) -> Result<(), ExpectedError> {
@@ -104,6 +124,19 @@ pub enum Action {
         /// When, as 2026-01-31T00:00:00Z [default: now]
         #[arg(long, value_name = "TIME", value_parser = rfc3339)]
         at: Option<String>,
+    },
+    /// Acknowledges the regressions that stand: they are listed, and no longer end with 30
+    ///
+    /// The rows are kept with the time; a regression of another row, or one that begins later, is
+    /// not acknowledged. A night that compares with nothing is acknowledged too.
+    #[command(after_long_help = exit_codes_help(EXIT_CODES))]
+    Acknowledge {
+        /// Folder of records
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Why they are accepted
+        #[arg(value_name = "WHY")]
+        what: String,
     },
     /// Pins records of the folder as a baseline: gpubench diff --baseline NAME compares with them
     #[command(after_long_help = exit_codes_help(EXIT_CODES))]
@@ -171,6 +204,18 @@ impl Action {
                 let path = declare(folder, &change)?;
                 let (at, path) = (change.at, path.display());
                 ui.note(&format!("declared from {at} on in {path}"));
+            }
+            Self::Acknowledge { folder, what } => {
+                let folders = std::slice::from_ref(folder);
+                let found = night_means(folders, |key| key.metric.is_primary())?;
+                let history = history_of(found, folders, None)?;
+                let rows = history.standing().flat_map(|one| &one.rows);
+                let rows: BTreeSet<String> = rows.map(|row| row.row.clone()).collect();
+                let listed = rows.iter().cloned().collect::<Vec<_>>().join(", ");
+                let one = Acknowledged { at: rfc3339_now(), what: what.clone(), rows };
+                let path = acknowledge(folder, &one)?;
+                let listed = if listed.is_empty() { "no row stands" } else { &listed };
+                ui.note(&format!("acknowledged in {}: {listed}", path.display()));
             }
             Self::Pin { folder, name, records } => {
                 let count = pin(folder, name, records, rfc3339_now())?;

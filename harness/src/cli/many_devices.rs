@@ -2,7 +2,7 @@
 //! lock, a journal, a guard process and a record of its own, and none takes another one's record
 //! with it when it dies. This process opens no device.
 
-mod child;
+pub(super) mod child;
 mod summary;
 
 use std::path::{Path, PathBuf};
@@ -222,9 +222,9 @@ impl Runs<'_> {
 }
 
 /// Runs `work` on the main thread until it ends. The channel has `true` after a signal.
-fn event_loop(
-    work: impl AsyncFnOnce(watch::Receiver<bool>) -> Result<Vec<End>, ExpectedError>,
-) -> Result<Vec<End>, ExpectedError> {
+pub(super) fn event_loop<T>(
+    work: impl AsyncFnOnce(watch::Receiver<bool>) -> Result<T, ExpectedError>,
+) -> Result<T, ExpectedError> {
     let internal = |error: std::io::Error| ExpectedError::internal(format!("event loop: {error}"));
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(internal)?;

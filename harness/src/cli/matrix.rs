@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use gpubench_compare::Session;
 use gpubench_host::device::DeviceSelector;
 use gpubench_plan::Pace;
-use gpubench_plan::profile::Profile;
+use gpubench_plan::profile::{Profile, profile_hash};
 use gpubench_record::{Axis, ExitCode};
 use gpubench_reports::{RenderOptions, View, format};
 use gpubench_run::RunEnd;
@@ -14,7 +16,7 @@ use gpubench_store::seal;
 use gpubench_workloads::command::SIGN_PASSWORD;
 
 use super::after_cells::AfterCellsFlags;
-use super::common::{MinutesFlag, OutFlag, ProfileFlags, exit_codes_help};
+use super::common::{MinutesFlag, OutFlag, ProfileFlags, exit_codes_help, whole};
 use super::many_devices::{DevicesFlags, Part};
 use super::resume_flags;
 use super::signals::run_until_signal;
@@ -22,11 +24,15 @@ use super::ui::Ui;
 use crate::error::output::write_whole;
 use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
 use crate::verbs::resume::Lacks;
+use crate::verbs::session::nights_so_far;
 use crate::verbs::signing::SigningKey;
 use crate::verbs::{
     Concluded, DeviceSession, MatrixRequest, MatrixSetup, conclude, host_facts, matrix_setup,
-    provenance, report_options, resume, resumed_setup, run_folder, shown, verdict,
+    provenance, ptx_hash, report_options, resume, resumed_setup, run_folder, shown, verdict,
 };
+
+/// How often a GPU that another run holds is looked at again.
+const WAIT_STEP: Duration = Duration::from_secs(2);
 
 /// When a mechanism ends the run with exit code 3 or 4.
 const MECHANISM_CODES: &str = "\n\nA mechanism fails (4) if it cannot be set up or its proof does \
@@ -51,7 +57,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
 #[command(after_long_help = exit_codes_help(EXIT_CODES) + MECHANISM_CODES)]
 pub struct Args {
     #[command(flatten)]
-    devices: DevicesFlags,
+    pub(super) devices: DevicesFlags,
     #[command(flatten)]
     pub(super) profile: ProfileFlags,
     #[command(flatten)]
@@ -67,14 +73,14 @@ pub struct Args {
     /// is measured again as a whole, and what was measured of it stays in the record without
     /// counting. The record names each interruption. A record that lacks nothing is refused.
     #[arg(long, value_name = "DIR")]
-    resume: Option<PathBuf>,
+    pub(super) resume: Option<PathBuf>,
     /// With --resume: measure cells and fault trials again that failed
     ///
     /// A failed cell is measured again with its whole block, under the calibration of the run. What
     /// was measured of the block stays in the record without counting, and the record names the
     /// second start.
     #[arg(long, requires = "resume")]
-    retry_failed: bool,
+    pub(super) retry_failed: bool,
     /// Reuse the calibration of this record or file
     ///
     /// Records are comparable only if their victims do the same work. Pass the first record of a
@@ -96,6 +102,12 @@ pub struct Args {
     pub(super) label: Vec<(String, String)>,
     #[command(flatten)]
     pub(super) after_cells: AfterCellsFlags,
+    /// Wait so many minutes for a GPU that another run holds [default: 0]
+    #[arg(long, value_name = "MINUTES", value_parser = whole::<u64>(0, 7 * 24 * 60))]
+    pub(super) wait: Option<u64>,
+    /// Derive the run of the rotation: the nights in DIR of this GPU and profile, modulo the cycle
+    #[arg(long, value_name = "DIR", conflicts_with = "rotation")]
+    pub(super) nights: Option<PathBuf>,
     /// Sign the record with this secret key of minisign: checksums.b3.minisig
     ///
     /// The signature covers every file of the record (`gpubench report --verify --public-key`). The
@@ -107,10 +119,10 @@ pub struct Args {
     ///
     /// The row of a harmless fault is inconclusive below 17 trials (--fault-trials, --no-faults).
     #[arg(long)]
-    strict: bool,
+    pub(super) strict: bool,
     /// Print every table, not only the matrix on one screen
     #[arg(long)]
-    full: bool,
+    pub(super) full: bool,
 }
 
 /// Runs the matrix and prints its report.
@@ -182,7 +194,7 @@ impl NewRun {
 
     /// The device, the folder and the setup.
     fn setup(
-        self,
+        mut self,
         args: &Args,
         device: Option<&DeviceSelector>,
     ) -> Result<(DeviceSession, PathBuf, MatrixSetup), ExpectedError> {
@@ -190,7 +202,11 @@ impl NewRun {
         let part = Part::of_environment()?;
         let options = args.profile.host_options();
         let time = host_facts::time_mode(device, &options, &self.profile);
-        let session = DeviceSession::open(device, self.profile.seed, time)?;
+        let wait = Duration::from_secs(60 * args.wait.unwrap_or(0));
+        let session = open_within(wait, || DeviceSession::open(device, self.profile.seed, time))?;
+        if let Some(folder) = &args.nights {
+            self.profile.run = rotation_of(folder, &session, &self.profile)?;
+        }
         let request = MatrixRequest {
             calibration: args.calibration.clone(),
             recalibrate: args.recalibrate,
@@ -203,6 +219,35 @@ impl NewRun {
         let setup = matrix_setup(&session, &options, self.profile, &request, &self.out)?;
         Ok((session, self.out, setup))
     }
+}
+
+/// Opens a device, and waits so long for one that another run holds.
+fn open_within(
+    wait: Duration,
+    open: impl Fn() -> Result<DeviceSession, ExpectedError>,
+) -> Result<DeviceSession, ExpectedError> {
+    let end = Instant::now() + wait;
+    loop {
+        match open() {
+            Err(ExpectedError::Busy { .. }) if Instant::now() < end => {
+                std::thread::sleep(WAIT_STEP.min(end - Instant::now()));
+            }
+            other => return other,
+        }
+    }
+}
+
+/// How many nights of this GPU and profile the folder has: the run of the rotation.
+fn rotation_of(
+    folder: &Path,
+    session: &DeviceSession,
+    profile: &Profile,
+) -> Result<u32, ExpectedError> {
+    let (uuid, hash) = (&session.identity().uuid, profile_hash(profile, &ptx_hash()));
+    let nights = nights_so_far(folder)?.sessions;
+    let is = |night: &Session, fact: &str, value: &String| night.facts.get(fact) == Some(value);
+    let of_this = nights.iter().filter(|one| is(one, "uuid", uuid) && is(one, "profile", &hash));
+    Ok(u32::try_from(of_this.count()).unwrap_or(u32::MAX))
 }
 
 fn resumed_run(

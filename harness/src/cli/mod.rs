@@ -20,6 +20,7 @@ pub mod list;
 pub mod man;
 mod many_devices;
 pub mod matrix;
+pub mod nightly;
 pub mod outliers;
 pub mod pack;
 pub mod plan;
@@ -77,6 +78,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Matrix(matrix::Args),
+    Nightly(nightly::Args),
     Doctor(doctor::Args),
     Plan(plan::Args),
     Cleanup(cleanup::Args),
@@ -113,6 +115,7 @@ impl Verb {
             Self::Report(_)
                 | Self::Claims(_)
                 | Self::Diff(_)
+                | Self::Nightly(_)
                 | Self::History(_)
                 | Self::Compare(_)
                 | Self::Outliers(_)
@@ -125,6 +128,7 @@ impl Verb {
         }
         let code = match self {
             Self::Matrix(args) => matrix::run(args, ui),
+            Self::Nightly(args) => nightly::run(args, ui),
             Self::Doctor(args) => doctor::run(args, ui),
             Self::Plan(args) => plan::run(args, ui),
             Self::Cleanup(args) => cleanup::run(args, ui),
@@ -176,13 +180,21 @@ fn parse(argv: &[OsString]) -> Result<Cli, clap::Error> {
 /// The whole command line, as help and completions see it.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command().after_long_help(common::exit_codes_help(&exit_codes()))
+    let command = Cli::command().after_long_help(common::exit_codes_help(&exit_codes()));
+    // A night decides these flags of a matrix itself.
+    command.mut_subcommand("nightly", |nightly| {
+        nightly.mut_args(|one| {
+            let is_decided = nightly::DECIDED.contains(&one.get_id().as_str());
+            if is_decided { one.hide(true) } else { one }
+        })
+    })
 }
 
 /// The exit codes that at least one verb returns.
 fn exit_codes() -> Vec<ExitCode> {
     let verbs = [
         matrix::EXIT_CODES,
+        nightly::EXIT_CODES,
         doctor::EXIT_CODES,
         plan::EXIT_CODES,
         cleanup::EXIT_CODES,

@@ -44,7 +44,7 @@ fn a_wrong_word_on_the_command_line_is_named_with_what_is_accepted() -> TestResu
         ),
         (format!("history prune {place}"), &["--keep <N>", "--before <TIME>"]),
         ("history prun".to_owned(), &["unknown folder or action of history \"prun\"", "prune"]),
-        ("history declared x".to_owned(), &["\"declared\"", "known: declare, pin"]),
+        ("history declared x".to_owned(), &["\"declared\"", "known: declare, acknowledge, pin"]),
         (
             format!("diff {place} -- --full"),
             &["--full stands where a record is named", "before --"],

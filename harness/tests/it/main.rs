@@ -26,6 +26,7 @@ mod many_devices;
 mod mechanism_options;
 mod mechanisms;
 mod mps;
+mod nights;
 mod one_victim;
 mod ordinary_user;
 mod output;

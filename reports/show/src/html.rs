@@ -22,7 +22,7 @@ svg .level{stroke:#c9d8ea;stroke-width:6}\
 svg .dots{stroke:#1f4e86;stroke-width:3.5;stroke-linecap:round}\
 svg .band{fill:#e8eef5}\
 svg .event{stroke:#444;stroke-dasharray:4 3}svg .worse{stroke:#a40000}\
-svg .better{stroke:#05620e}svg .alarm{fill:none;stroke:#a40000}\
+svg .better{stroke:#05620e}svg .deviation{fill:none;stroke:#a40000}\
 svg text{fill:#444;paint-order:stroke}\
 svg text[class]{stroke:#fff;stroke-width:3px;stroke-dasharray:none}\
 svg text.worse{fill:#a40000}svg text.better{fill:#05620e}";

@@ -30,6 +30,7 @@ use gpubench_store::timeline::{RetentionChart, Timeline};
 use crate::matrix::Selection;
 
 pub use gpubench_show::VIRTUAL_TITLE;
+pub use programs::{DeviceLabels, Gauges, Labels};
 
 /// A report format.
 pub struct Format {

@@ -53,9 +53,9 @@ fn render_open_metrics(
     _options: &RenderOptions,
     out: &mut dyn Write,
 ) -> Rendered {
-    let mut text = Lines::default();
+    let mut text = Gauges::of(DeviceLabels::of(record));
     of_record(record, &mut text);
-    let rows: Vec<(String, &MatrixRow)> =
+    let rows: Vec<(Labels<'_>, &MatrixRow)> =
         record.matrix.iter().map(|row| (labels_of(row), row)).collect();
     for (at, (name, help)) in METRICS.iter().enumerate() {
         for (suffix, what, end) in ENDS {
@@ -65,19 +65,15 @@ fn render_open_metrics(
                 let known = of.ends != Ends::AtMost || suffix == "_upper";
                 known.then(|| (labels.clone(), end([of.lo, of.value, of.hi])))
             });
-            text.gauge(&format!("{name}{suffix}"), &format!("{help}{what}"), values);
+            text.add(&format!("{name}{suffix}"), &format!("{help}{what}"), values);
         }
     }
     let levels = rows.iter().filter_map(|(labels, row)| {
         let level = row.level.as_deref()?.strip_prefix('L')?;
         Some((labels.clone(), level.parse().ok()?))
     });
-    text.gauge(
-        "level",
-        "Level of isolation, 0 none to 3 strong; undecided rows have none.",
-        levels,
-    );
-    Ok(writeln!(out, "{}# EOF", text.0)?)
+    text.add("level", "Level of isolation, 0 none to 3 strong; undecided rows have none.", levels);
+    Ok(writeln!(out, "{}# EOF", text.text)?)
 }
 
 /// Suffix of a metric, addition to its help, and which of lower end, value and upper end it is.
@@ -89,19 +85,20 @@ const ENDS: [End; 3] = [
     ("_upper", " Upper end of its interval.", |[_, _, upper]| upper),
 ];
 
-fn of_record(record: &RunRecord, text: &mut Lines) {
-    let seed = record.seed.to_string();
-    let about = labels(&[
-        ("device", &record.device.name),
+fn of_record(record: &RunRecord, text: &mut Gauges) {
+    let about = vec![
+        ("device", record.device.name.as_str()),
         ("device_kind", record.device.kind.as_str()),
         ("driver", &record.device.driver),
         ("profile", &record.profile.name),
         ("scoring", &record.scoring),
-        ("seed", &seed),
-        ("started_at", &record.provenance.started_at),
-        ("uuid", &record.device.uuid),
-    ]);
-    text.gauge("record", "What was measured, as labels.", [(about, 1.0)]);
+    ];
+    text.add("record", "What was measured, as labels.", [(about, 1.0)]);
+    text.add(
+        "measured_timestamp_seconds",
+        "When the measurement began, in seconds since 1970.",
+        seconds(&record.provenance.started_at).map(|at| (Vec::new(), at)),
+    );
     for (name, help, is) in [
         ("complete", "1 if the run did everything it planned.", record.complete),
         ("decides", "1 if the profile's results may be relied upon.", record.plan.decides),
@@ -111,17 +108,17 @@ fn of_record(record: &RunRecord, text: &mut Lines) {
             record.device.kind == gpubench_record::DeviceKind::Virtual,
         ),
     ] {
-        text.gauge(name, help, [(String::new(), f64::from(u8::from(is)))]);
+        text.add(name, help, [(Vec::new(), f64::from(u8::from(is)))]);
     }
-    text.gauge(
+    text.add(
         "record_problems",
         "Damaged files of the record, and scores that do not follow from its cells.",
-        [(String::new(), record.problems.len() as f64)],
+        [(Vec::new(), record.problems.len() as f64)],
     );
-    text.gauge(
+    text.add(
         "thresholds_changed",
         "Thresholds of levels that the profile set to other values than the built-in ones.",
-        [(String::new(), record.plan.thresholds.changed().len() as f64)],
+        [(Vec::new(), record.plan.thresholds.changed().len() as f64)],
     );
     let outcomes = [
         OutcomeKind::Measured,
@@ -132,48 +129,91 @@ fn of_record(record: &RunRecord, text: &mut Lines) {
     let counts = outcomes.map(|outcome| {
         let rows = record.matrix.iter();
         let count = rows.filter(|row| row.outcome.outcome == outcome).count();
-        (labels(&[("outcome", outcome.as_str())]), count as f64)
+        (vec![("outcome", outcome.as_str())], count as f64)
     });
-    text.gauge("rows", "Rows of the matrix by outcome.", counts);
+    text.add("rows", "Rows of the matrix by outcome.", counts);
 }
 
-fn labels_of(row: &MatrixRow) -> String {
-    let or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
-    labels(&[
-        ("mechanism", &row.mechanism),
+fn labels_of(row: &MatrixRow) -> Labels<'_> {
+    let or_empty = Option::unwrap_or_default;
+    vec![
+        ("mechanism", row.mechanism.as_str()),
         ("variant", &row.variant),
         ("axis", &row.axis),
-        ("sub_axis", &or_empty(&row.sub_axis)),
-        ("victim", &or_empty(&row.victim)),
-        ("aggressor", &or_empty(&row.aggressor)),
-    ])
+        ("sub_axis", or_empty(row.sub_axis.as_deref())),
+        ("victim", or_empty(row.victim.as_deref())),
+        ("aggressor", or_empty(row.aggressor.as_deref())),
+    ]
 }
 
-/// Labels in braces; empty ones are left out, which means the same.
-fn labels(pairs: &[(&str, &str)]) -> String {
-    let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
-    let pairs: Vec<String> = pairs
-        .map(|(name, value)| {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-            format!("{name}=\"{}\"", value.replace('\n', "\\n"))
-        })
-        .collect();
-    format!("{{{}}}", pairs.join(","))
+/// A time of a record in seconds since 1970, read by the library of JUnit; `None` for no time.
+fn seconds(time: &str) -> Option<f64> {
+    let mut suite = TestSuite::new(SUITE);
+    suite.timestamp = time.parse().ok();
+    Some(suite.timestamp?.timestamp() as f64)
 }
 
-/// The text so far.
-#[derive(Default)]
-struct Lines(String);
+/// Names and values of labels; empty ones are left out, which means the same.
+pub type Labels<'a> = Vec<(&'a str, &'a str)>;
 
-impl Lines {
-    /// A gauge with its values by labels; none without values.
-    fn gauge(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (String, f64)>) {
-        let mut values = values.into_iter().peekable();
-        if values.peek().is_some() {
-            let _ = writeln!(self.0, "# HELP gpubench_{name} {help}\n# TYPE gpubench_{name} gauge");
+/// The labels of a GPU, by the names that the DCGM exporter has: `on(UUID)` joins their series.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceLabels {
+    pub uuid: String,
+    /// Its index; empty in a record that lacks it.
+    pub gpu: String,
+    /// The node by its label (`--label node=...`), else the name of the host.
+    pub hostname: String,
+}
+
+impl DeviceLabels {
+    #[must_use]
+    pub fn of(record: &RunRecord) -> Self {
+        let (of_run, device) = (&record.provenance, &record.device);
+        let hostname = of_run.labels.get("node").or_else(|| of_run.host.get("hostname"));
+        Self {
+            uuid: device.uuid.clone(),
+            gpu: device.facts.get("index").cloned().unwrap_or_default(),
+            hostname: hostname.cloned().unwrap_or_default(),
         }
+    }
+}
+
+/// Gauges of one GPU as text for Prometheus.
+#[derive(Debug)]
+pub struct Gauges {
+    device: DeviceLabels,
+    pub text: String,
+}
+
+impl Gauges {
+    #[must_use]
+    pub const fn of(device: DeviceLabels) -> Self {
+        Self { device, text: String::new() }
+    }
+
+    /// A gauge with its values by labels; none without values.
+    pub fn add<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels<'a>, f64)>,
+    ) {
+        let mut values = values.into_iter().peekable();
+        let text = &mut self.text;
+        if values.peek().is_some() {
+            let _ = writeln!(text, "# HELP gpubench_{name} {help}\n# TYPE gpubench_{name} gauge");
+        }
+        let DeviceLabels { uuid, gpu, hostname } = &self.device;
+        let device = [("UUID", uuid.as_str()), ("gpu", gpu), ("Hostname", hostname)];
         for (labels, value) in values {
-            let _ = writeln!(self.0, "gpubench_{name}{labels} {value}");
+            let all = device.into_iter().chain(labels).filter(|(_, value)| !value.is_empty());
+            let all = all.map(|(name, value)| {
+                let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+                format!("{name}=\"{}\"", value.replace('\n', "\\n"))
+            });
+            let all = all.collect::<Vec<_>>().join(",");
+            let _ = writeln!(text, "gpubench_{name}{{{all}}} {value}");
         }
     }
 }

@@ -57,6 +57,7 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
         }
     };
     let text = |value: u32| value.to_string();
+    put("index", device.index().ok().map(text));
     put("max_sm_clock_mhz", device.max_clock_info(Clock::SM).ok().map(text));
     put("max_memory_clock_mhz", device.max_clock_info(Clock::Memory).ok().map(text));
     put("power_limit_mw", device.enforced_power_limit().ok().map(text));

@@ -1,6 +1,6 @@
 //! The process of one device: its command line, its start, and its end.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -90,6 +90,20 @@ impl Started {
         Ok(Self { child: command.spawn()?, stdout: None, stderr: None })
     }
 
+    /// Starts this program with other arguments, of which this process reads what they print.
+    pub fn with(arguments: impl Iterator<Item = OsString>) -> std::io::Result<Self> {
+        let mut command = this_program(arguments, &[]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        Ok(Self { child, stdout, stderr })
+    }
+
+    /// Its process id while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Starts a run beside others.
     pub fn beside(target: &Target, out: &Path, beside: &Beside) -> std::io::Result<Self> {
         let mut command = prepared(target, out, &beside.others);
@@ -149,12 +163,15 @@ impl Started {
 }
 
 fn prepared(target: &Target, out: &Path, others: &[String]) -> Command {
+    let own = arguments(std::env::args_os().skip(1), &["--device", "--out"], &["--parallel"]);
+    let more = ["--device".as_ref(), target.device.as_ref(), "--out".as_ref(), out.as_os_str()];
+    this_program(own.into_iter().chain(more.map(OsStr::to_owned)), others)
+}
+
+/// This program with other arguments, as a part of this process.
+fn this_program(arguments: impl Iterator<Item = OsString>, others: &[String]) -> Command {
     let mut process = command("/proc/self/exe", Inherits::All);
-    process
-        .arg0("gpubench")
-        .args(arguments(std::env::args_os().skip(1)))
-        .args(["--device".as_ref(), target.device.as_ref(), "--out".as_ref(), out.as_os_str()])
-        .env(PART_OF, Part::value(others));
+    process.arg0("gpubench").args(arguments).env(PART_OF, Part::value(others));
     if let Some(password) = std::env::var_os(SIGN_PASSWORD) {
         process.env(SIGN_PASSWORD, password);
     }
@@ -176,18 +193,21 @@ fn on_cores<T>(
     started
 }
 
-/// The command line of this process without the flags that are of one device. No value of a flag
-/// begins with a hyphen, so a word with the name of a flag is that flag.
-fn arguments(own: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// A command line without these flags, with and without a value. No value of a flag begins with a
+/// hyphen, so a word with the name of a flag is that flag.
+pub fn arguments(
+    own: impl Iterator<Item = OsString>,
+    with_value: &[&str],
+    alone: &[&str],
+) -> Vec<OsString> {
     let mut kept = Vec::new();
     let mut is_value = false;
     for argument in own {
         let text = argument.to_string_lossy();
-        let with_value = ["--device", "--out"];
-        if std::mem::take(&mut is_value) || text == "--parallel" {
+        if std::mem::take(&mut is_value) || alone.contains(&&*text) {
             continue;
         }
-        if with_value.contains(&text.as_ref()) {
+        if with_value.contains(&&*text) {
             is_value = true;
             continue;
         }
@@ -218,7 +238,8 @@ mod tests {
             ),
             ("matrix --device 0 --device 1 --axis sm", "matrix --axis sm"),
         ] {
-            let kept = arguments(line.split(' ').map(Into::into));
+            let kept =
+                arguments(line.split(' ').map(Into::into), &["--device", "--out"], &["--parallel"]);
             let kept: Vec<_> = kept.iter().map(|one| one.to_string_lossy()).collect();
             assert_eq!(kept.join(" "), expected);
         }

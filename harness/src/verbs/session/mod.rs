@@ -29,7 +29,8 @@ use crate::error::ExpectedError;
 
 pub use facts::known_spread;
 pub use nights::{
-    Keep, Pin, Pins, Pruning, declare, declared, pin, pinned, pins, pruning, remove, unpin,
+    Keep, Pin, Pins, Pruning, acknowledge, acknowledged, declare, declared, pin, pinned, pins,
+    pruning, remove, unpin,
 };
 
 #[derive(Debug, Default)]
@@ -74,6 +75,16 @@ pub fn both_sides(before: &[PathBuf], after: &[PathBuf]) -> [Result<Sessions, Ex
 /// Reads the records of folders of nights, through the index that is kept beside them.
 pub fn nights(folders: &[PathBuf]) -> Result<Sessions, ExpectedError> {
     read(folders, indexed)
+}
+
+/// The nights of a folder that may have none yet.
+pub fn nights_so_far(folder: &Path) -> Result<Sessions, ExpectedError> {
+    let folders = [folder.to_owned()];
+    match record_folders(&folders) {
+        Err(ExpectedError::RecordUnreadable { .. }) => Ok(Sessions::default()),
+        Err(_) if !folder.exists() => Ok(Sessions::default()),
+        _ => nights(&folders),
+    }
 }
 
 /// As [`nights`], with one mean for each series of the rows to keep: a look at many nights needs

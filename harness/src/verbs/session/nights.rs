@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use gpubench_compare::Session;
-use gpubench_compare::history::Declared;
+use gpubench_compare::history::{Acknowledged, Declared};
 use gpubench_record::{excerpt, parser_message, regular_file};
 use gpubench_run::rfc3339;
 use gpubench_store::{
@@ -21,13 +21,22 @@ use super::{folders, night_means};
 use crate::error::output::write_whole;
 use crate::error::{ExpectedError, RECORD_BYTES_MAX, read_text};
 
-// Declared changes of a folder of nights: one JSON line each, beside the records.
+// Declared changes and acknowledged regressions of a folder of nights: one JSON line each, beside
+// the records.
 
 /// The file in a folder of nights.
 const DECLARED_FILE: &str = "declared.jsonl";
+const ACKNOWLEDGED_FILE: &str = "acknowledged.jsonl";
 
 pub fn declare(folder: &Path, change: &Declared) -> Result<PathBuf, ExpectedError> {
-    let path = folder.join(DECLARED_FILE);
+    add_line(folder.join(DECLARED_FILE), change)
+}
+
+pub fn acknowledge(folder: &Path, one: &Acknowledged) -> Result<PathBuf, ExpectedError> {
+    add_line(folder.join(ACKNOWLEDGED_FILE), one)
+}
+
+fn add_line(path: PathBuf, change: &impl Serialize) -> Result<PathBuf, ExpectedError> {
     let line = serde_json::to_string(change).map_err(ExpectedError::internal)?;
     let appended = || {
         if is_there(&path) {
@@ -53,20 +62,39 @@ fn is_there(path: &Path) -> bool {
 }
 
 pub fn declared(folders: &[PathBuf]) -> Result<Vec<Declared>, ExpectedError> {
+    lines(folders, DECLARED_FILE, |line| {
+        let change: Declared = json(line)?;
+        Ok(Declared { at: time_of(&change.at)?, ..change })
+    })
+}
+
+pub fn acknowledged(folders: &[PathBuf]) -> Result<Vec<Acknowledged>, ExpectedError> {
+    lines(folders, ACKNOWLEDGED_FILE, |line| {
+        let one: Acknowledged = json(line)?;
+        Ok(Acknowledged { at: time_of(&one.at)?, ..one })
+    })
+}
+
+/// The lines of the file of this name in each folder that has it.
+fn lines<T>(
+    folders: &[PathBuf],
+    file: &str,
+    read: fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, ExpectedError> {
     let mut found = Vec::new();
     for folder in folders {
-        let path = folder.join(DECLARED_FILE);
+        let path = folder.join(file);
         if !is_there(&path) {
             continue;
         }
-        let text = read_text("declared changes", &path, RECORD_BYTES_MAX)?;
+        let text = read_text("decisions about nights", &path, RECORD_BYTES_MAX)?;
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
-            let change = change(line).map_err(|problem| {
+            let change = read(line).map_err(|problem| {
                 ExpectedError::usage(
                     format!("{}:{}: {problem}", path.display(), at + 1),
                     Some(
                         "correct or remove the line, accepted: {\"at\": \"2026-01-31T00:00:00Z\", \
-                     \"what\": \"...\"}",
+                     \"what\": \"...\"}, with \"rows\" where it acknowledges",
                     ),
                 )
             })?;
@@ -76,12 +104,12 @@ pub fn declared(folders: &[PathBuf]) -> Result<Vec<Declared>, ExpectedError> {
     Ok(found)
 }
 
-fn change(line: &str) -> Result<Declared, String> {
-    let change: Declared =
-        serde_json::from_str(line).map_err(|error| parser_message(&error.to_string()))?;
-    let at = rfc3339(&change.at)
-        .map_err(|problem| format!("\"at\": \"{}\": {problem}", excerpt(&change.at)))?;
-    Ok(Declared { at, ..change })
+fn json<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, String> {
+    serde_json::from_str(line).map_err(|error| parser_message(&error.to_string()))
+}
+
+fn time_of(at: &str) -> Result<String, String> {
+    rfc3339(at).map_err(|problem| format!("\"at\": \"{}\": {problem}", excerpt(at)))
 }
 
 // Pinned baselines of a folder of nights: records under a name, in one readable file beside them.

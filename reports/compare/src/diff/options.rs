@@ -26,6 +26,8 @@ pub struct Options {
     pub fail_on: FailOn,
     /// What is known of each row from sessions between which nothing changed.
     pub history: BTreeMap<RowKey, Repeatability>,
+    /// Comparisons that share the error of a false alarm with this one; 0 and 1 are this one alone.
+    pub families: usize,
     /// Earlier sessions of this GPU, for the rate of A/A false alarms.
     pub nights: Vec<Session>,
 }

@@ -54,7 +54,7 @@ pub(super) fn all(
     let groups = proportions::groups(keys.iter().copied());
     let primary = keys.iter().filter(|key| key.metric.is_primary()).count();
     let parts = u32::try_from(primary + groups.len()).unwrap_or(u32::MAX);
-    let alpha = ALPHA / f64::from(parts.max(1));
+    let alpha = ALPHA / f64::from(parts.max(1)) / options.families.max(1) as f64;
     let evidence = Evidence::of(sides);
     let frame = |confidence| Frame { sides, options, margins, confidence, evidence: &evidence };
     let confidence = Confidence::from_alpha(alpha)?;

@@ -1,13 +1,13 @@
-//! Sessions of many nights: one series for each row, cut at declared events, with alarms and change
-//! points.
+//! Sessions of many nights: one series for each row, cut at declared events, and the alerts of all.
 //!
 //! Change points are computed from all nights on every call; nothing is kept between calls.
 
+mod alerts;
 mod baseline;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::Margins;
 use gpubench_stats::NoEstimate;
@@ -19,6 +19,7 @@ use gpubench_stats::{Confidence, change_point};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use alerts::{Acknowledged, Alert, AlertKind, AlertRow, Missing};
 pub use baseline::Declared;
 pub use baseline::IDENTITY;
 pub(crate) use baseline::LABEL;
@@ -32,7 +33,7 @@ use baseline::by_identity;
 use baseline::{EVENTS, Event, starts};
 
 /// Version of the JSON of a history.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The series of all rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,8 +49,12 @@ pub struct History {
     pub lost: Vec<String>,
     /// One for each row and identity.
     pub series: Vec<SeriesReport>,
-    /// Nights between which rows changed, with these rows: one alert, however many rows it has.
+    /// Rows that changed together, the worse ones first.
     pub alerts: Vec<Alert>,
+    /// GPUs that stopped reporting.
+    pub missing: Vec<Missing>,
+    /// Exit status.
+    pub exit: u8,
 }
 
 /// One row over many nights.
@@ -66,8 +71,8 @@ pub struct SeriesReport {
     pub events: Vec<EventAt>,
     /// Change points inside segments.
     pub changes: Vec<ChangePoint>,
-    /// Alarms inside segments, the first of each.
-    pub alarms: Vec<AlarmAt>,
+    /// Nights at which the sum of deviations of a segment reached its limit, the first of each.
+    pub deviations: Vec<Deviation>,
     /// The segments before and after each event, compared by the rules of `diff`.
     #[serde(default)]
     pub crossings: Vec<Crossing>,
@@ -108,8 +113,8 @@ pub struct Night {
     pub value: f64,
     /// Number of its segment, from 0.
     pub segment: u32,
-    /// Whether the value is the most that it can be, because the victim starved: no alarm and no
-    /// change rests on it.
+    /// Whether the value is the most that it can be, because the victim starved: no alert rests
+    /// on it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bound: bool,
 }
@@ -142,20 +147,11 @@ pub struct ChangePoint {
 
 /// The night at which the sum of deviations of a segment reached its limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct AlarmAt {
+pub struct Deviation {
     /// The night.
     pub session: String,
     /// Whether the row got worse.
     pub worse: bool,
-}
-
-/// Rows that changed between the same nights.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Alert {
-    /// The last night before and the first one after.
-    pub between: [String; 2],
-    /// `variant axis metric` of each row.
-    pub rows: Vec<String>,
 }
 
 impl History {
@@ -174,9 +170,11 @@ impl History {
         let mut ordered: Vec<&Session> = sessions.iter().collect();
         ordered.sort_by_key(|session| (&session.started_at, &session.name));
         let mut series = Vec::new();
-        for (identity, nights) in by_identity(&ordered, by) {
-            let events = starts(&nights, declared);
-            let across = across(&nights, &events)?;
+        let groups: Vec<_> = by_identity(&ordered, by).collect();
+        let events: Vec<_> = groups.iter().map(|(_, nights)| starts(nights, declared)).collect();
+        let families = families(&events);
+        for ((identity, nights), events) in groups.into_iter().zip(events) {
+            let across = across(&nights, &events, families)?;
             let mut keys: Vec<&RowKey> = nights.iter().flat_map(|one| one.keys()).collect();
             keys.sort();
             keys.dedup();
@@ -192,15 +190,28 @@ impl History {
             losses.map(|loss| format!("{}: {loss}", session.name))
         }));
         let is_virtual = |session: &Session| session.kind == gpubench_record::DeviceKind::Virtual;
-        Ok(Self {
+        let mut history = Self {
             history_format: FORMAT,
             sessions: u32::try_from(sessions.len()).unwrap_or(u32::MAX),
             has_virtual: sessions.iter().any(is_virtual),
             lost,
-            alerts: alerts(&series),
+            alerts: alerts::of(&series, margins, families)?,
+            missing: alerts::missing(&ordered, by),
             series,
-        })
+            exit: 0,
+        };
+        history.exit = history.exit_code().code();
+        Ok(history)
     }
+}
+
+/// What shares the error of a false alert: each comparison across an event, of a GPU and of all GPUs
+/// with this event, and the drifts.
+fn families(events: &[Vec<Event>]) -> usize {
+    let crossings = |of: &Vec<Event>| of.iter().map(|event| event.before).collect::<BTreeSet<_>>();
+    let of_gpus: usize = events.iter().map(|of| crossings(of).len()).sum();
+    let words: BTreeSet<&str> = events.iter().flatten().map(|event| event.what.as_str()).collect();
+    of_gpus + words.len() + 1
 }
 
 impl SeriesReport {
@@ -217,7 +228,7 @@ impl SeriesReport {
             nights: Vec::new(),
             events: Vec::new(),
             changes: Vec::new(),
-            alarms: Vec::new(),
+            deviations: Vec::new(),
             crossings: Vec::new(),
             detectable: None,
         };
@@ -262,10 +273,10 @@ impl SeriesReport {
     ) -> Result<Option<f64>, NoEstimate> {
         let metric = self.key.metric;
         let values: Vec<f64> = segment.iter().map(|(_, value)| *value).collect();
-        if let Some(alarm) = change_point::first_alarm(&values)? {
-            let is_up = alarm.direction == Direction::Up;
-            self.alarms.push(AlarmAt {
-                session: segment[alarm.at].0.to_owned(),
+        if let Some(found) = change_point::first_alarm(&values)? {
+            let is_up = found.direction == Direction::Up;
+            self.deviations.push(Deviation {
+                session: segment[found.at].0.to_owned(),
                 worse: is_up == (metric.worse() > 0.0),
             });
         }
@@ -326,12 +337,17 @@ const LOOKS_MIN: u32 = 20;
 const DETECTABLE_MIN: usize = 18;
 
 /// Neighbouring segments, compared by the rules of `diff`, with the nights between which they meet.
-fn across(nights: &[&Session], events: &[Event]) -> Result<Vec<([String; 2], Report)>, NoEstimate> {
+fn across(
+    nights: &[&Session],
+    events: &[Event],
+    families: usize,
+) -> Result<Vec<([String; 2], Report)>, NoEstimate> {
     let mut ends: Vec<usize> = events.iter().map(|event| event.before).collect();
     ends.extend([0, nights.len()]);
     ends.sort_unstable();
     ends.dedup();
-    let options = Options { vary: EVENTS.map(str::to_owned).into(), ..Options::default() };
+    let vary = EVENTS.map(str::to_owned).into();
+    let options = Options { vary, families, ..Options::default() };
     let compared = ends.windows(3).map(|ends| {
         let sides = [&nights[ends[0]..ends[1]], &nights[ends[1]..ends[2]]];
         let is_value = |row: &Row| row.series().is_some_and(|series| !series.is_bound);
@@ -371,20 +387,4 @@ fn crossing((between, report): &([String; 2], Report), key: &RowKey) -> Option<C
         also_differs,
         figures: row.and_then(|row| row.figures.clone()),
     })
-}
-
-/// Rows by the nights between which they changed.
-fn alerts(series: &[SeriesReport]) -> Vec<Alert> {
-    let mut by_nights: BTreeMap<[String; 2], Vec<String>> = BTreeMap::new();
-    for one in series {
-        let is_change =
-            |of: &&Crossing| matches!(of.verdict, Verdict::Regressed | Verdict::Improved);
-        let crossings = one.crossings.iter().filter(is_change).map(|of| &of.between);
-        for between in one.changes.iter().map(|change| &change.between).chain(crossings) {
-            let key = &one.key;
-            let row = format!("{} {} {}", key.variant, key.axis, key.metric.as_str());
-            by_nights.entry(between.clone()).or_default().push(row);
-        }
-    }
-    by_nights.into_iter().map(|(between, rows)| Alert { between, rows }).collect()
 }

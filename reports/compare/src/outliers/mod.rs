@@ -18,6 +18,8 @@ use report::Peers;
 
 /// Fewest devices of a group: the median deviation of fewer says little.
 pub const PEERS_MIN: usize = 5;
+/// Sessions of a device that count, the last ones: what broke is not hidden by what was.
+const RECENT: usize = 3;
 /// Error of a false alarm in all rows of all devices together: healthy fleets of any size stay
 /// below 5 %, where the tails of few peers are only known in part.
 const ALPHA: f64 = 0.03;
@@ -111,7 +113,7 @@ fn by_peers<'a>(
     options: &Options,
     lost: &mut Vec<String>,
 ) -> BTreeMap<Facts, Devices<'a>> {
-    let mut groups: BTreeMap<Facts, Devices<'_>> = BTreeMap::new();
+    let mut named: BTreeMap<&str, Vec<(Facts, &Session)>> = BTreeMap::new();
     for session in sessions {
         let name = match options.by.as_str() {
             fact @ ("uuid" | "hostname") => session.facts.get(fact),
@@ -125,8 +127,17 @@ fn by_peers<'a>(
             let value = session.facts.get(*fact)?;
             Some(((*fact).to_owned(), value.clone()))
         });
-        let devices = groups.entry(known.collect()).or_default();
-        devices.entry(name).or_default().push(session);
+        named.entry(name).or_default().push((known.collect(), session));
+    }
+    let mut groups: BTreeMap<Facts, Devices<'_>> = BTreeMap::new();
+    for (name, mut all) in named {
+        all.sort_by_key(|(_, session)| &session.started_at);
+        let Some((facts, _)) = all.last().cloned() else { continue };
+        // A device counts once: as it is now, and not also as it was under another driver.
+        let as_now = all.into_iter().rev().filter(|(of, _)| *of == facts).take(RECENT);
+        let mut sessions: Vec<&Session> = as_now.map(|(_, session)| session).collect();
+        sessions.reverse();
+        groups.entry(facts).or_default().insert(name, sessions);
     }
     groups
 }
@@ -176,7 +187,8 @@ impl<'a> Values<'a> {
             let peers = Peers::of(&logs, alpha)?;
             let first = devices.values().flatten().next();
             let unit = first.map_or_else(String::new, |session| unit_of(session, key));
-            for (name, log) in &values {
+            for (at, (name, log)) in values.iter().enumerate() {
+                let peers = peers.without(&logs, at, alpha)?;
                 if !peers.differs(*log, margin) {
                     continue;
                 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpubench_stats::student_t::two_sided_quantile;
 use gpubench_stats::summary::median_absolute_deviation;
+use gpubench_stats::two_sample::new_against_baseline;
 use gpubench_stats::{NoEstimate, Sorted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -108,6 +109,8 @@ pub struct Outlier {
 const EFFICIENCY: f64 = 0.37;
 /// The normal quantile of the power of a detectable deviation, 80 %.
 const POWER: f64 = 0.841_621_233_572_914_2;
+/// Devices below which each is judged by the others.
+const FEW: usize = 12;
 /// Smallest deviation between devices, as a logarithm: devices without noise have none.
 const SCALE_MIN: f64 = 1e-6;
 
@@ -128,6 +131,23 @@ impl Peers {
             median: Sorted::new(logs.to_vec())?.median()?,
             scale: median_absolute_deviation(logs)?.max(SCALE_MIN),
             limit: two_sided_quantile(alpha, df)?,
+        })
+    }
+
+    /// The others of a device among few: each is judged by the mean and the deviation of the rest,
+    /// with Student's t of one more value (Hahn and Meeker, "Statistical Intervals", 1991, ch. 4).
+    /// The median absolute deviation of so few would need a distance that nothing sick has.
+    pub(super) fn without(&self, logs: &[f64], at: usize, alpha: f64) -> Result<Self, NoEstimate> {
+        if logs.len() >= FEW {
+            return Ok(Self { ..*self });
+        }
+        let rest: Vec<f64> = [&logs[..at], &logs[at + 1..]].concat();
+        let one = new_against_baseline(&rest, logs[at])?;
+        let centre = logs[at] - one.value;
+        Ok(Self {
+            median: centre,
+            scale: one.se.max(SCALE_MIN),
+            limit: two_sided_quantile(alpha, one.df)?,
         })
     }
 

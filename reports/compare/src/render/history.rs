@@ -4,6 +4,7 @@
 mod tests;
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use gpubench_record::counted;
 use gpubench_show::html::escape;
@@ -12,7 +13,7 @@ use gpubench_show::{Block, Cell, Chart, Line, Look, Page, Table};
 use super::diff::{figure, of_change};
 use super::{Format, RenderError, VIRTUAL_TITLE, written};
 use crate::diff::Verdict;
-use crate::history::{ChangePoint, Crossing, History, LABEL, Night, SeriesReport};
+use crate::history::{Alert, ChangePoint, Crossing, History, LABEL, Night, SeriesReport};
 use crate::session::Metric;
 
 /// What begins a new series and what cuts one: the last lines of every table.
@@ -20,9 +21,12 @@ const RULES: [&str; 4] = [
     "a new series begins with another GPU, profile, calibration, scoring or gpubench version; the \
      profile's hash covers the kernels' PTX",
     "a new segment begins with another driver, VBIOS or kernel, and with a declared change",
-    "alarm: self-starting CUSUM, at most 1 % of quiet series of 60 nights; change: E-divisive, \
-     p <= 0.001 and at most 5 % over all looks, one a night, and at least the margin",
-    "the segments before and after an event are compared by the rules of gpubench diff",
+    "deviation: self-starting CUSUM, at most 1 % of quiet series of 60 nights; change: E-divisive, \
+     p <= 0.001 and at most 5 % over all looks, one a night, and at least the margin; both are \
+     reasons to look",
+    "the segments before and after an event are compared by the rules of gpubench diff, on each GPU \
+     and over all GPUs with the event; a drift is a trend over the last segment of a third of the \
+     margin; 5 % for a false regression in all of them together",
 ];
 
 /// The history in one of the formats.
@@ -38,12 +42,53 @@ pub fn history(history: &History, format: Format, look: Look) -> Result<String, 
 }
 
 fn title(history: &History) -> String {
-    format!(
+    let standing: Vec<String> = history.standing().map(|one| words(history, one)).collect();
+    let missing = history.missing.iter().map(|one| {
+        format!("{} stopped reporting: {} missed", one.gpu, counted(one.missed as usize, "night"))
+    });
+    let findings: Vec<String> = standing.iter().cloned().chain(missing).collect();
+    let about = format!(
         "{}, {} series of primary rows, {}",
         counted(history.sessions as usize, "session"),
         history.series.len(),
         counted(history.alerts.len(), "alert")
-    )
+    );
+    let found = findings.join("; ");
+    match (standing.is_empty(), found.is_empty()) {
+        (false, _) => format!("REGRESSED: {found}.  {about}"),
+        (true, false) => format!("NOT MEASURED: {found}.  {about}"),
+        (true, true) => format!("no regression stands: {about}"),
+    }
+}
+
+/// Most rows and GPUs that a line names.
+const NAMED_MAX: usize = 3;
+
+/// An alert in one line.
+fn words(history: &History, alert: &Alert) -> String {
+    let gpus: BTreeSet<_> =
+        history.series.iter().filter_map(|one| one.identity.get("uuid")).collect();
+    let some = |all: Vec<String>| {
+        let more = all.len().saturating_sub(NAMED_MAX);
+        let named = all.into_iter().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
+        if more > 0 { format!("{named} and {more} more") } else { named }
+    };
+    let rows = alert.rows.iter().map(|row| {
+        let metric = row.row.rsplit(' ').next().unwrap_or_default();
+        let change = match metric == Metric::Jitter.as_str() {
+            true => format!("{:+.2} medians", row.change),
+            false => format!("{:+.1} %", 100.0 * row.change),
+        };
+        let on = match row.gpus.len() {
+            n if n > 1 && n == gpus.len() => format!("all {n} GPUs"),
+            _ => some(row.gpus.iter().cloned().collect()),
+        };
+        format!("{} {change} on {on}", row.row)
+    });
+    let word = if alert.worse { "worse" } else { "better" };
+    let known = alert.acknowledged.as_ref();
+    let known = known.map_or_else(String::new, |what| format!(" (acknowledged: {what})"));
+    format!("{}, {word}: {}{known}", alert.what, some(rows.collect()))
 }
 
 fn notices(history: &History) -> Vec<String> {
@@ -52,8 +97,15 @@ fn notices(history: &History) -> Vec<String> {
         notices.push(VIRTUAL_TITLE.to_owned());
     }
     notices.extend(history.alerts.iter().map(|alert| {
-        format!("between {} and {}: {}", alert.between[0], alert.between[1], alert.rows.join(", "))
+        let [from, to] = &alert.between;
+        format!("between {from} and {to}: {}", words(history, alert))
     }));
+    notices.extend(
+        history
+            .missing
+            .iter()
+            .map(|one| format!("{} stopped reporting after {}", one.gpu, one.last)),
+    );
     notices.extend(history.lost.iter().map(|line| format!("lost: {line}")));
     notices
 }
@@ -78,7 +130,8 @@ fn lines(history: &History) -> Page {
 
 /// How to read the charts.
 const LEGEND: &str = "A dot is a night, a pale bar the mean of a stretch. Dashed lines are events, \
-at which a series is cut; solid lines are changes inside a segment; a ring is an alarm.";
+at which a series is cut; solid lines are changes inside a segment; a ring is a \
+deviation.";
 
 /// A chart for each series, those that changed first, and the table.
 fn with_charts(history: &History) -> Page {
@@ -106,12 +159,12 @@ fn with_charts(history: &History) -> Page {
         let [identity, row] = [identity_words(series), head(series)].map(Cell::text);
         vec![identity, row, Cell::lines(findings(series))]
     });
-    page.push(Table::new("", "Series", ["identity", "row", "events, changes, alarms"], rows));
+    page.push(Table::new("", "Series", ["identity", "row", "events, changes, deviations"], rows));
     RULES.into_iter().for_each(|rule| page.say(rule));
     page
 }
 
-/// Series that got worse come first, then other changes, then alarms alone.
+/// Series that got worse come first, then other changes, then deviations alone.
 fn rank(series: &SeriesReport) -> u8 {
     let across = |verdict| series.crossings.iter().any(|one| one.verdict == verdict);
     if series.changes.iter().any(|change| change.worse) || across(Verdict::Regressed) {
@@ -119,7 +172,7 @@ fn rank(series: &SeriesReport) -> u8 {
     } else if !series.changes.is_empty() || across(Verdict::Improved) {
         1
     } else {
-        2 + u8::from(series.alarms.is_empty())
+        2 + u8::from(series.deviations.is_empty())
     }
 }
 
@@ -173,10 +226,10 @@ fn findings(series: &SeriesReport) -> Vec<String> {
         let by = change_words(series.key.metric, change);
         format!("change between {from} and {to}: {by}, {}", counted(change.looks as usize, "look"))
     });
-    let alarms = series
-        .alarms
+    let deviations = series
+        .deviations
         .iter()
-        .map(|alarm| format!("alarm at {}: {}", alarm.session, word(alarm.worse)));
+        .map(|one| format!("deviation at {}: {}", one.session, word(one.worse)));
     let metric = series.key.metric;
     let crossings = series.crossings.iter().map(|one| across(metric, one));
     let shown = match series.detectable {
@@ -186,7 +239,7 @@ fn findings(series: &SeriesReport) -> Vec<String> {
         ),
         None => "the last segment is too short to show a change".to_owned(),
     };
-    events.chain(crossings).chain(changes).chain(alarms).chain([shown]).collect()
+    events.chain(crossings).chain(changes).chain(deviations).chain([shown]).collect()
 }
 
 /// The nights before an event against those after it.
@@ -309,10 +362,10 @@ fn chart(series: &SeriesReport, name: &str) -> Option<String> {
             svg += &text_at(anchor, (x, y), marker.class, &label.text);
         }
     }
-    for alarm in &series.alarms {
-        let at = nights.iter().position(|night| night.session == alarm.session);
+    for deviation in &series.deviations {
+        let at = nights.iter().position(|night| night.session == deviation.session);
         if let Some((x, y)) = at.map(|at| points[at]) {
-            svg += &format!("<circle class=\"alarm\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\"/>\n");
+            svg += &format!("<circle class=\"deviation\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\"/>\n");
         }
     }
     Some(svg + "</svg>\n")

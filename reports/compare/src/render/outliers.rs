@@ -1,5 +1,7 @@
 //! Devices that differ from their peers, as text, Markdown or JSON.
 
+use std::collections::BTreeSet;
+
 use gpubench_record::counted;
 use gpubench_show::{Block, Cell, Look, Page, Paint, Table};
 
@@ -31,22 +33,24 @@ fn page(report: &Report) -> Page {
     page
 }
 
-fn found(report: &Report) -> usize {
-    report.groups.iter().map(|group| group.outliers.len()).sum()
-}
+/// Most devices that the title names.
+const NAMED_MAX: usize = 5;
 
 fn title(report: &Report) -> String {
     let devices: u32 = report.groups.iter().map(|group| group.devices).sum();
-    format!(
-        "{} by {}, {}: {} from their peers",
-        counted(devices as usize, "device"),
-        report.by,
-        counted(report.groups.len(), "group"),
-        match found(report) {
-            1 => "1 row differs".to_owned(),
-            n => format!("{n} rows differ"),
-        }
-    )
+    let named: BTreeSet<&str> = report
+        .groups
+        .iter()
+        .flat_map(|group| group.outliers.iter().map(|one| one.device.as_str()))
+        .collect();
+    let (count, devices) = (named.len(), counted(devices as usize, "device"));
+    let named: Vec<&str> = named.into_iter().take(NAMED_MAX).collect();
+    let differ = match count {
+        0 => "none differs".to_owned(),
+        1 => format!("1 differs: {}", named[0]),
+        n => format!("{n} differ: {}", named.join(", ")),
+    };
+    format!("{devices} by {}, {}; {differ}", report.by, counted(report.groups.len(), "group"))
 }
 
 fn notices(report: &Report) -> Vec<String> {

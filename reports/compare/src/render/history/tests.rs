@@ -6,7 +6,7 @@ use super::chart;
 use gpubench_show::Look;
 
 use super::history;
-use crate::history::{AlarmAt, ChangePoint, EventAt, History, Night, SeriesReport};
+use crate::history::{ChangePoint, Deviation, EventAt, History, Night, SeriesReport};
 use crate::render::Format;
 use crate::session::{Metric, RowKey};
 
@@ -46,7 +46,7 @@ fn series() -> SeriesReport {
             worse: true,
             looks: 11,
         }],
-        alarms: vec![AlarmAt { session: name(16), worse: true }],
+        deviations: vec![Deviation { session: name(16), worse: true }],
         crossings: Vec::new(),
         detectable: Some(0.041),
     }
@@ -69,7 +69,7 @@ fn events_and_changes_are_lines_with_labels_where_they_happened() {
     for label in ["driver 570 -&gt; 575 &lt;new&gt;", "kernel 6.8 -&gt; 6.9", "-33.3 %, worse"] {
         assert!(svg.contains(&format!(">{label}</text>")), "{label}: {svg}");
     }
-    assert_eq!(svg.matches("class=\"alarm\"").count(), 1);
+    assert_eq!(svg.matches("class=\"deviation\"").count(), 1);
     // The line of nights is cut at the events and at the change.
     assert_eq!(svg.matches("class=\"line\"").count(), 3);
     for day in ["2026-01-01", "2026-01-20"] {
@@ -113,17 +113,19 @@ fn the_page_has_what_got_worse_first_and_no_chart_of_one_night() {
     let mut quiet = series();
     quiet.key.variant = "mig".to_owned();
     quiet.changes.clear();
-    quiet.alarms.clear();
+    quiet.deviations.clear();
     let mut single = quiet.clone();
     single.key.variant = "single".to_owned();
     single.nights.truncate(1);
     let all = History {
-        history_format: 1,
+        history_format: 2,
         sessions: 20,
         has_virtual: false,
         lost: Vec::new(),
         series: vec![quiet, single, series()],
         alerts: Vec::new(),
+        missing: Vec::new(),
+        exit: 0,
     };
     let page = history(&all, Format::Html, Look::PIPED).unwrap();
     let captions = page.split("<figcaption>").skip(1);

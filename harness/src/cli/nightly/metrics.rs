@@ -1,0 +1,82 @@
+//! The metrics of a night: the figures of a GPU, and how the last night ended.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gpubench_compare::RowKey;
+use gpubench_compare::diff::{Figures, Verdict};
+use gpubench_record::RunRecord;
+use gpubench_reports::format::{DeviceLabels, Gauges, Labels};
+
+use super::end::{Compared, End, Outcome};
+
+/// The file of a kind of metrics, one for each GPU.
+pub fn name(kind: &str, device: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let device = device.chars().map(|letter| if is_plain(letter) { letter } else { '-' });
+    format!("gpubench-{kind}-{}.prom", device.collect::<String>())
+}
+
+const VERDICTS: [Verdict; 4] =
+    [Verdict::Regressed, Verdict::Improved, Verdict::Unchanged, Verdict::Inconclusive];
+
+/// The metrics of a record and, behind them, of its comparison.
+pub fn figures(of_record: &str, run: &RunRecord, compared: &Compared) -> Vec<u8> {
+    let mut gauges = Gauges::of(DeviceLabels::of(run));
+    gauges.text = of_record.replace("# EOF\n", "");
+    if let Compared::With(report) = compared {
+        let rows: Vec<_> = report.rows.iter().filter(|row| row.primary).collect();
+        let verdicts = rows.iter().flat_map(|row| {
+            let labels = labels_of(&row.key);
+            VERDICTS.into_iter().map(move |verdict| {
+                let is = f64::from(u8::from(row.verdict == verdict));
+                ([labels.clone(), vec![("verdict", verdict.as_str())]].concat(), is)
+            })
+        });
+        let help = "1 for the verdict of a row of the comparison with the nights before.";
+        gauges.add("verdict", help, verdicts);
+        let parts: [(&str, &str, fn(&Figures) -> f64); 4] = [
+            (
+                "change",
+                "Change against the nights before, as a share or in native medians.",
+                |one| one.change,
+            ),
+            ("change_lower", "Lower end of the interval of that change.", |one| one.lo),
+            ("change_upper", "Upper end of the interval of that change.", |one| one.hi),
+            ("baseline", "The same figure of the nights before.", |one| one.before),
+        ];
+        for (name, help, part) in parts {
+            let values = rows
+                .iter()
+                .filter_map(|row| Some((labels_of(&row.key), part(row.figures.as_ref()?))));
+            gauges.add(name, help, values);
+        }
+    }
+    gauges.text += "# EOF\n";
+    gauges.text.into_bytes()
+}
+
+fn labels_of(key: &RowKey) -> Labels<'_> {
+    let (axis, sub_axis) = key.axis.split_once('/').unwrap_or((&key.axis, ""));
+    vec![
+        ("variant", key.variant.as_str()),
+        ("axis", axis),
+        ("sub_axis", sub_axis),
+        ("victim", &key.victim),
+        ("aggressor", key.aggressor.as_deref().unwrap_or_default()),
+        ("metric", key.metric.as_str()),
+    ]
+}
+
+/// How the last night ended, and when.
+pub fn outcome(end: &End, device: DeviceLabels) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut gauges = Gauges::of(device);
+    let is = |outcome: Outcome| f64::from(u8::from(end.outcome == outcome));
+    let outcomes = Outcome::ALL.map(|one| (vec![("outcome", one.as_str())], is(one)));
+    gauges.add("night", "1 for the outcome of the last night.", outcomes);
+    let code = f64::from(end.code.code());
+    gauges.add("night_exit_code", "Exit code of the last night.", [(Vec::new(), code)]);
+    let help = "When the last night ended, in seconds since 1970, measured or not.";
+    gauges.add("night_timestamp_seconds", help, [(Vec::new(), now.as_secs() as f64)]);
+    gauges.text + "# EOF\n"
+}
