@@ -189,6 +189,26 @@ def check_metrics(program, record):
     assert [sample.value for sample in found.samples] == rows, "the retentions differ"
 
 
+def check_dataset(program, record):
+    """DuckDB runs the queries of the guide on an exported dataset, which has each record once."""
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = Path(folder) / "dataset"
+        for _ in range(2):
+            program.prints("export", "--dataset", dataset, record, ROOT / "reports" / "examples")
+        program.prints("export", "--dataset", dataset, "--compact")
+        guide = (ROOT / "reports" / "README.md").read_text()
+        queries = [part.split("```")[0] for part in guide.split("```sql\n")[1:]]
+        assert len(queries) == 2, queries
+        for query in queries:
+            found = duckdb.sql(query.replace("DATASET", str(dataset))).fetchall()
+            assert found, f"no row: {query}"
+        files = f"read_parquet('{dataset}/*/*.parquet', hive_partitioning = true)"
+        [[rows, distinct, inside]] = duckdb.sql(
+            f"SELECT count(*), count(DISTINCT (record, variant, axis, victim, aggressor, dose, "
+            f"metric)), count(*) FILTER (lo <= value AND value <= hi) FROM {files}").fetchall()
+        assert rows == distinct == inside > 0, (rows, distinct, inside)
+
+
 def main(binary, record):
     program, record = Program(binary), Path(record)
     check_json(program, record)
@@ -196,7 +216,8 @@ def main(binary, record):
     check_parquet(record)
     check_junit(program, record)
     check_metrics(program, record)
-    print(f"read by others: {program.validated} JSON texts, CSV, Parquet, JUnit, OpenMetrics")
+    check_dataset(program, record)
+    print(f"read by others: {program.validated} JSON texts, CSV, Parquet, JUnit, OpenMetrics, a dataset")
 
 
 if __name__ == "__main__":

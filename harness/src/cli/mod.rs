@@ -14,6 +14,7 @@ pub mod completions;
 pub mod diff;
 pub mod doctor;
 pub mod entry;
+pub mod export;
 mod freed_memory;
 pub mod history;
 pub mod list;
@@ -88,6 +89,7 @@ enum Verb {
     History(history::Args),
     Compare(compare::Args),
     Outliers(outliers::Args),
+    Export(export::Args),
     List(list::Args),
     Advise(advise::Args),
     Simulate(simulate::Args),
@@ -119,6 +121,7 @@ impl Verb {
                 | Self::History(_)
                 | Self::Compare(_)
                 | Self::Outliers(_)
+                | Self::Export(_)
         )
     }
 
@@ -138,6 +141,7 @@ impl Verb {
             Self::History(args) => history::run(args, ui),
             Self::Compare(args) => compare::run(args, ui),
             Self::Outliers(args) => outliers::run(args, ui),
+            Self::Export(args) => export::run(args, ui),
             Self::List(args) => list::run(args, ui),
             Self::Advise(args) => advise::run(args, ui),
             Self::Simulate(args) => simulate::run(args, ui),
@@ -204,6 +208,7 @@ fn exit_codes() -> Vec<ExitCode> {
         history::EXIT_CODES,
         compare::EXIT_CODES,
         outliers::EXIT_CODES,
+        export::EXIT_CODES,
         list::EXIT_CODES,
         advise::EXIT_CODES,
         simulate::EXIT_CODES,

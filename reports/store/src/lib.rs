@@ -7,6 +7,7 @@
 
 mod anonymize;
 mod checksums;
+pub mod dataset;
 mod error;
 mod files;
 mod finish;

@@ -77,6 +77,27 @@ pub fn nights(folders: &[PathBuf]) -> Result<Sessions, ExpectedError> {
     read(folders, indexed)
 }
 
+/// Records that are in memory at once.
+const AT_ONCE: usize = 2048;
+
+/// Reads the records of folders of nights in parts, through the index; unreadable ones are left out.
+pub fn each_night(
+    arguments: &[PathBuf],
+    mut each: impl FnMut(Sessions) -> Result<(), ExpectedError>,
+) -> Result<(), ExpectedError> {
+    for part in record_folders(arguments)?.chunks(AT_ONCE) {
+        let mut found = Sessions::default();
+        for read in folders::map(part, |one| indexed(&one.path)) {
+            match read {
+                Ok(session) => found.sessions.push(session),
+                Err(error) => found.left_out.push(error.to_string()),
+            }
+        }
+        each(found)?;
+    }
+    Ok(())
+}
+
 /// The nights of a folder that may have none yet.
 pub fn nights_so_far(folder: &Path) -> Result<Sessions, ExpectedError> {
     let folders = [folder.to_owned()];
