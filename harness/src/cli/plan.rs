@@ -1,6 +1,7 @@
 //! `gpubench plan`: the cells of a run, their order and duration, and the changes on the host. Runs
 //! no cell; `--rehearse` makes and undoes the changes.
 
+use gpubench_compare::diff::SESSIONS_MIN;
 use gpubench_host::device::DeviceSelector;
 use gpubench_host::device::virtual_gpu::TimeMode;
 use gpubench_plan::profile::Profile;
@@ -9,6 +10,8 @@ use gpubench_plan::{Detectable, notes};
 use gpubench_record::{Cell, ExitCode, Plan, PlannedTime, counted};
 use gpubench_run::shortage;
 use gpubench_show::{Block, Page, Table};
+use gpubench_stats::power::Test;
+use gpubench_stats::{Confidence, NoEstimate};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -83,6 +86,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         })?);
     }
     let rows = gpubench_plan::detectable(&plan, calibration::known(&facts.uuid)?.as_ref());
+    notes.push(of_two_drivers(&plan, rows.len()).map_err(ExpectedError::internal)?);
     match args.format {
         TextFormat::Json => ui.print(&render_json(&plan, &rows, &notes)?)?,
         TextFormat::Text => ui.page(&page(&plan, &rows, &notes))?,
@@ -187,6 +191,37 @@ fn time(plan: &Plan) -> Table {
     let sum_ns = plan.time.iter().map(|one| one.ns).sum();
     rows.push(["whole run".to_owned(), in_minutes(sum_ns), String::new()]);
     Table::plain(["time of the run", "predicted", "basis"], rows).numbers(&["predicted"])
+}
+
+/// Spread between nights that the power is printed for.
+const NIGHTS_SD: f64 = 0.005;
+
+/// How long a comparison of two drivers takes, and what it finds.
+fn of_two_drivers(plan: &Plan, pairs: usize) -> Result<String, NoEstimate> {
+    let ns: u64 = plan.time.iter().map(|one| one.ns).sum();
+    let (sessions, rows) = (SESSIONS_MIN as f64, (pairs * plan.mechanisms.len()).max(1));
+    let margin = plan.margins.unwrap_or_default().ratio;
+    let test = Test {
+        se: NIGHTS_SD * (2.0 / sessions).sqrt(),
+        df: 2.0 * sessions - 2.0,
+        confidence: Confidence::from_alpha(0.05 / rows as f64)?,
+        margin: margin.ln_1p(),
+    };
+    let found = [0.003_f64, 0.01, 0.02, 0.05].map(|change| {
+        let power = test.power(-(-change).ln_1p())?;
+        Ok(format!("{} % in {:.0}", 100.0 * change, 100.0 * power))
+    });
+    let found: Vec<String> = found.into_iter().collect::<Result<_, NoEstimate>>()?;
+    Ok(format!(
+        "two drivers compare by {} such runs: {}, without reboots; at {} % between nights, {} and a \
+         margin of {} %, of 100 comparisons they find a loss of {}",
+        2 * SESSIONS_MIN,
+        in_minutes(2 * SESSIONS_MIN as u64 * ns),
+        100.0 * NIGHTS_SD,
+        counted(rows, "row"),
+        100.0 * margin,
+        found.join(", ")
+    ))
 }
 
 /// What the sparse phases take of the device time, by mechanism.
