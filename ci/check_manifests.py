@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import helm_python
 import kubernetes_validate
 import yaml
 
@@ -270,6 +271,60 @@ def check_nights(overlays):
         assert same, f"the template of {nightly} is not the job of overlays/{overlay}"
 
 
+def rendered(values):
+    """The objects of the chart with these values."""
+    with helm_python.Chart.load(str(ROOT)) as chart:
+        texts = chart.render(values, name="gpubench", namespace="gpubench").values()
+    items = [item for text in texts for item in yaml.safe_load_all(text) if item]
+    return {name_of(item): item for item in items}
+
+
+def check_chart(overlays):
+    """The chart is overlays/nightly, and each value changes what it names and nothing else."""
+    assert rendered({}) == overlays["nightly"], "the chart is not overlays/nightly"
+    cases = [({"image": "r/gpubench:2"}, "r/gpubench:2", 3), ({"nodes": 77}, 77, 3),
+             ({"nodeSelector": {"pool": "h100"}}, "h100", 1), ({"schedule": "1 3 * * *"}, "1 3 * * *", 1),
+             ({"reduceSchedule": "1 9 * * *"}, "1 9 * * *", 1),
+             ({"profile": "weekly"}, "--profile=weekly", 1), ({"volume": {"size": "9Ti"}}, "9Ti", 1),
+             ({"volume": {"storageClassName": "nfs"}}, "nfs", 1)]
+    validated = 0
+    for values, found, count in cases:
+        items = rendered(values)
+        flat = json.dumps(list(items.values()))
+        assert flat.count(json.dumps(found)) == count, f"{values}: {flat.count(json.dumps(found))}"
+        validated += sum(validate(item, f"chart with {values}") for item in items.values())
+    print(f"manifests: the chart with {len(cases)} values, {validated} validations")
+
+
+def check_action(program):
+    """The steps of the GitHub action run as shell; each gets what the action gives it."""
+    action = yaml.safe_load((ROOT.parent / "nightly" / "action.yml").read_text())
+    steps = action["runs"]["steps"]
+    assert action["runs"]["using"] == "composite"
+    assert all(step.get("shell") == "bash" or "uses" in step for step in steps), steps
+    [night] = [step for step in steps if step.get("id") == "night"]
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        (folder / "bin").mkdir()
+        (folder / "bin" / "gpubench").symlink_to(Path(program).resolve())
+        given = {"nights": folder / "nights", "profile": "smoke", "reports": folder / "reports",
+                 "arguments": "--device virtual:turing --mechanism time-slicing"}
+        given = {key: str(value) for key, value in given.items()}
+        value = lambda text: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda name: given[name[1]], text)
+        environment = os.environ | {key: value(text) for key, text in night["env"].items()} | {
+            "RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(folder / "output"),
+            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+        shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", night["run"]]
+        done = subprocess.run(shell, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        output = (folder / "output").read_text()
+        assert output.startswith("verdict=nightly: passed (0): "), output
+        environment["ARGUMENTS"] = "--device 99"
+        done = subprocess.run(shell, env=environment, capture_output=True, text=True)
+        assert done.returncode == 3, f"{done.returncode}: {done.stderr}"
+    print("manifests: the action passes on the virtual GPU, and fails without a GPU")
+
+
 def check_statuses(program, overlays):
     """A pod is not repeated after any status of `matrix` but those that are no answer."""
     shown = subprocess.run([program, "matrix", "--help"], capture_output=True, text=True).stdout
@@ -325,6 +380,8 @@ def check_advice(program):
 def main(program):
     overlays = check_overlays(program)
     check_nights(overlays)
+    check_chart(overlays)
+    check_action(program)
     check_statuses(program, overlays)
     check_advice(program)
     check_runs(program, overlays)
