@@ -9,4 +9,4 @@ pub mod format;
 pub mod matrix;
 
 pub use format::{CATALOGUE, Format, RenderError, RenderOptions, View};
-pub use matrix::Selection;
+pub use matrix::{Selection, variant_of_label};

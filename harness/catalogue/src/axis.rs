@@ -270,6 +270,35 @@ pub fn known_names() -> Vec<&'static str> {
     axes.chain(subs).chain(faults).collect()
 }
 
+/// The name of [`known_names`] that a reader means by one of a screen: in any case, `faults` for the
+/// axis, and a sub-axis alone where only one axis has it.
+#[must_use]
+pub fn named(text: &str) -> Option<&'static str> {
+    let known = known_names();
+    let text = text.to_ascii_lowercase();
+    if let Some(name) = known.iter().find(|name| **name == text) {
+        return Some(name);
+    }
+    if text == "faults" {
+        return Some(Axis::Fault.as_str());
+    }
+    let mut ending = known.into_iter().filter(|name| sub_name(name) == Some(text.as_str()));
+    ending.next().filter(|_| ending.next().is_none())
+}
+
+fn sub_name(name: &str) -> Option<&str> {
+    name.split_once('/').map(|(_, sub)| sub)
+}
+
+/// The short form that [`named`] reads as this name, if it has one.
+#[must_use]
+pub fn short_name(name: &'static str) -> Option<&'static str> {
+    if name == Axis::Fault.as_str() {
+        return Some("faults");
+    }
+    sub_name(name).filter(|short| named(short) == Some(name))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -277,6 +306,25 @@ mod tests {
     use gpubench_record::SubAxis;
 
     use super::*;
+
+    #[test]
+    fn names_of_a_screen_are_known() {
+        for (text, name) in [
+            ("dram", Some("bandwidth/dram")),
+            ("DRAM", Some("bandwidth/dram")),
+            ("Compute", Some("compute")),
+            ("faults", Some("fault")),
+            ("cap", Some("memory/cap")),
+            // Compute and faults have it.
+            ("sm", None),
+            ("compute/sm", Some("compute/sm")),
+            ("", None),
+        ] {
+            assert_eq!(named(text), name, "{text}");
+        }
+        assert_eq!(short_name("bandwidth/dram"), Some("dram"));
+        assert_eq!(short_name("compute/sm"), None);
+    }
 
     #[test]
     fn entries_are_unique_and_have_a_question() {

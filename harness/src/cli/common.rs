@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gpubench_catalogue::{axis, mechanism};
 use gpubench_host::device::DeviceSelector;
 use gpubench_plan::profile::units::Span;
@@ -24,13 +24,14 @@ pub struct DeviceFlag {
     /// GPU to use: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID [default: first GPU]
     ///
     /// An index is that of nvidia-smi. With CUDA_VISIBLE_DEVICES only the devices of its list are
-    /// accepted, and the default is the first of them.
+    /// accepted, and the default is the first of them. The flag has priority over
+    /// GPUBENCH_DEVICE, and that over CUDA_VISIBLE_DEVICES.
     ///
     /// `virtual` is a GPU simulated in software, an H100 on driver 580 unless MACHINE says
     /// otherwise. Its figures are predictions of a model, and every report marks them as virtual.
     /// `gpubench virtual-gpu list` prints the machines, and `gpubench virtual-gpu fidelity` how far
     /// they are from hardware.
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", env = "GPUBENCH_DEVICE", hide_env_values = true)]
     pub device: Option<DeviceSelector>,
 }
 
@@ -63,7 +64,8 @@ pub struct ProfileFlags {
         long,
         value_name = "AXIS",
         value_delimiter = ',',
-        value_parser = PossibleValuesParser::new(axis::known_names()),
+        ignore_case = true,
+        value_parser = axes(),
     )]
     pub axis: Vec<String>,
     /// Measure this shell command instead of the profile's victims
@@ -244,4 +246,12 @@ mod tests {
             assert_eq!(open(text), Err(accepted.to_owned()), "{text}");
         }
     }
+}
+
+/// The parser of `--axis`: the names of the catalogue, and the short ones of the screen.
+pub fn axes() -> impl TypedValueParser<Value = String> {
+    let values = axis::known_names().into_iter();
+    let values = values.map(|name| PossibleValue::new(name).aliases(axis::short_name(name)));
+    PossibleValuesParser::new(values)
+        .map(|text| axis::named(&text).map_or(text.clone(), ToOwned::to_owned))
 }

@@ -29,7 +29,8 @@ pub struct DevicesFlags {
     /// [default: first GPU]
     ///
     /// An index is that of nvidia-smi. With CUDA_VISIBLE_DEVICES only the devices of its list are
-    /// accepted, and the default is the first of them.
+    /// accepted, and the default is the first of them. The flag has priority over
+    /// GPUBENCH_DEVICE, and that over CUDA_VISIBLE_DEVICES.
     ///
     /// `all` and a list (0,2 or --device 0 --device 2) measure one GPU after the other, each by a
     /// process of its own, with its own lock and record: DIR/GPU-1a2b3c4d, by the beginning of the
@@ -41,7 +42,13 @@ pub struct DevicesFlags {
     /// otherwise. Its figures are predictions of a model, and every report marks them as virtual.
     /// `gpubench virtual-gpu list` prints the machines, and `gpubench virtual-gpu fidelity` how far
     /// they are from hardware.
-    #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "DEVICE",
+        value_delimiter = ',',
+        env = "GPUBENCH_DEVICE",
+        hide_env_values = true
+    )]
     device: Vec<DeviceChoice>,
     /// Measure several GPUs side by side, with the cores of this host divided among them
     ///

@@ -10,6 +10,7 @@ use gpubench_host::device::DeviceSelector;
 use gpubench_plan::Pace;
 use gpubench_plan::profile::{Profile, profile_hash};
 use gpubench_record::{Axis, ExitCode};
+use gpubench_reports::format::TEXT;
 use gpubench_reports::{RenderOptions, View, format};
 use gpubench_run::RunEnd;
 use gpubench_store::seal;
@@ -18,6 +19,7 @@ use gpubench_workloads::command::SIGN_PASSWORD;
 use super::after_cells::AfterCellsFlags;
 use super::common::{MinutesFlag, OutFlag, ProfileFlags, exit_codes_help, whole};
 use super::many_devices::{DevicesFlags, Part};
+use super::report::formats;
 use super::resume_flags;
 use super::signals::run_until_signal;
 use super::ui::Ui;
@@ -123,6 +125,9 @@ pub struct Args {
     /// Print every table, not only the matrix on one screen
     #[arg(long)]
     pub(super) full: bool,
+    /// Format of the result on stdout, as of gpubench report
+    #[arg(long, value_name = "FORMAT", default_value = TEXT, value_parser = formats())]
+    pub(super) format: String,
 }
 
 /// Runs the matrix and prints its report.
@@ -287,7 +292,7 @@ fn present(
         ui.note(&format!("warning: {warning}"));
     }
     let view = if args.full { View::Full } else { View::Screen };
-    for (name, to_file) in [("text", None), ("html", Some("report.html"))] {
+    for (name, to_file) in [(args.format.as_str(), None), ("html", Some("report.html"))] {
         let mut text = Vec::new();
         if let Some(format) = format::find(name) {
             let options =

@@ -64,7 +64,8 @@ const LONG_VERSION: &str = concat!(
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
-    /// When to colour results: auto (on a terminal, unless NO_COLOR is set), always, never
+    /// When to colour results: auto (on a terminal or with FORCE_COLOR, unless NO_COLOR is set), always,
+    /// never
     #[arg(
         long,
         global = true,
@@ -74,6 +75,9 @@ struct Cli {
         hide_possible_values = true
     )]
     color: ColorWhen,
+    /// Print no progress: results, warnings and errors only
+    #[arg(short, long, global = true)]
+    quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -160,7 +164,7 @@ impl Verb {
 pub fn run(argv: &[OsString]) -> u8 {
     let status = match parse(argv) {
         Ok(cli) => {
-            let ui = Ui::from_environment(cli.color);
+            let ui = Ui::from_environment(cli.color, cli.quiet);
             cli.verb.run(&ui).unwrap_or_else(|error| {
                 ui.error(&error);
                 Status::Own(error.exit_code())

@@ -28,6 +28,7 @@ pub enum ProgressMode {
     Live,
     /// A line for every twentieth part of the cells, and one for each later phase.
     Lines,
+    Quiet,
 }
 
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Progress {
     pub fn of(plan: &Plan, pace: Pace, mode: ProgressMode) -> Self {
         let bar = match mode {
             ProgressMode::Live => ProgressBar::new_spinner(),
-            ProgressMode::Lines => {
+            ProgressMode::Lines | ProgressMode::Quiet => {
                 ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
             }
         };
@@ -61,6 +62,9 @@ impl Progress {
 
     /// Prints a line above the live line.
     pub fn note(&self, line: &str) {
+        if self.mode == ProgressMode::Quiet {
+            return;
+        }
         let line = shown(line);
         // A closed stderr is not an error.
         self.bar.suspend(|| {
@@ -114,7 +118,7 @@ impl Observer for Progress {
                 // A run has hundreds of faults.
                 match self.mode {
                     ProgressMode::Live => (false, phase.to_string()),
-                    ProgressMode::Lines => (false, format!("injecting faults under {variant}")),
+                    _ => (false, format!("injecting faults under {variant}")),
                 }
             }
             _ => (false, phase.to_string()),
@@ -134,6 +138,7 @@ impl Observer for Progress {
     fn cell_begins(&mut self, cell: &Cell) {
         self.state.begins(cell, self.bar.elapsed());
         match self.mode {
+            ProgressMode::Quiet => {}
             ProgressMode::Live => self.draw(),
             ProgressMode::Lines => {
                 let part = self.state.part_of(LINES);

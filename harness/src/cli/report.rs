@@ -6,10 +6,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use gpubench_catalogue::axis;
 use gpubench_record::{ExitCode, RunRecord};
 use gpubench_reports::format::{TEXT, TEXT_ALIAS};
-use gpubench_reports::{RenderOptions, Selection, View, format};
+use gpubench_reports::{RenderOptions, Selection, View, format, variant_of_label};
 use gpubench_store::{SIGNATURE_FILE, write_anonymized};
 
-use super::common::{OutputFlag, exit_codes_help};
+use super::common::{OutputFlag, axes, exit_codes_help};
 use super::comparing::{LISTING, of_records, say_warnings};
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -57,7 +57,7 @@ pub struct Args {
         long,
         value_name = "FORMAT",
         default_value = "text",
-        value_parser = PossibleValuesParser::new(formats()),
+        value_parser = formats(),
     )]
     format: String,
     /// Print every table with intervals and counts, not only the matrix on one screen
@@ -71,7 +71,8 @@ pub struct Args {
         long,
         value_name = "AXIS",
         value_delimiter = ',',
-        value_parser = PossibleValuesParser::new(axis::known_names()),
+        ignore_case = true,
+        value_parser = axes(),
     )]
     axis: Vec<String>,
     /// Explain each doubt: which gate, how often, by how much, and what would cure it
@@ -176,6 +177,12 @@ impl Args {
             mechanisms.push(mechanism.to_owned());
             axes.extend(axis.map(str::to_owned));
         }
+        // The screen has labels, as `mps-quota 50%`.
+        for name in &mut mechanisms {
+            if let Some(variant) = variant_of_label(run, name) {
+                *name = variant;
+            }
+        }
         let known = |name: &String| {
             let mut all = run.mechanisms.iter();
             all.any(|one| one.name == *name || one.variant == *name)
@@ -190,21 +197,21 @@ impl Args {
         if let Some(name) = mechanisms.iter().find(|name| !known(name)) {
             return Err(unknown("mechanism of this record", name, names));
         }
-        let axis_names = axis::known_names();
-        if let Some(name) = axes.iter().find(|name| !axis_names.contains(&name.as_str())) {
-            let known = axis_names.iter().map(ToString::to_string).collect();
-            return Err(unknown("axis", name, known));
-        }
-        Ok(Selection { mechanisms, axes })
+        let known = || axis::known_names().iter().map(ToString::to_string).collect();
+        let axes = axes.iter().map(|name| match axis::named(name) {
+            Some(name) => Ok(name.to_owned()),
+            None => Err(unknown("axis", name, known())),
+        });
+        Ok(Selection { axes: axes.collect::<Result<_, _>>()?, mechanisms })
     }
 }
 
 /// The formats, the first of them also by its former name.
-fn formats() -> impl Iterator<Item = PossibleValue> {
-    format_names().into_iter().map(|name| {
+pub(super) fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(format_names().into_iter().map(|name| {
         let value = PossibleValue::new(name);
         if name == TEXT { value.alias(TEXT_ALIAS) } else { value }
-    })
+    }))
 }
 
 fn format_names() -> Vec<&'static str> {

@@ -1,6 +1,6 @@
 //! Output: results on stdout, everything else on stderr.
 //!
-//! Colour and bars appear on a terminal only; `NO_COLOR` and `TERM=dumb` are obeyed.
+//! Colour and bars appear on a terminal only; `NO_COLOR`, `FORCE_COLOR` and `TERM=dumb` are obeyed.
 
 use std::io::{IsTerminal, Write};
 
@@ -15,7 +15,7 @@ use crate::error::ExpectedError;
 /// When results are coloured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ColorWhen {
-    /// On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`
+    /// On a terminal or with `FORCE_COLOR`, unless `NO_COLOR` is set or `TERM` is `dumb`
     #[default]
     Auto,
     /// Also into a file or a pipe
@@ -33,8 +33,13 @@ pub struct Ui {
 impl Ui {
     /// Reads the environment once.
     #[must_use]
-    pub fn from_environment(color: ColorWhen) -> Self {
+    pub fn from_environment(color: ColorWhen, quiet: bool) -> Self {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let forced = std::env::var_os("FORCE_COLOR").is_some_and(|value| value != "0");
         match color {
+            ColorWhen::Auto if forced && is_set("FORCE_COLOR") && !is_set("NO_COLOR") => {
+                ColorChoice::Always
+            }
             ColorWhen::Auto => ColorChoice::Auto,
             ColorWhen::Always => ColorChoice::Always,
             ColorWhen::Never => ColorChoice::Never,
@@ -42,7 +47,12 @@ impl Ui {
         .write_global();
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let live = std::io::stderr().is_terminal() && !dumb;
-        Self { progress: if live { ProgressMode::Live } else { ProgressMode::Lines } }
+        let progress = match (quiet, live) {
+            (true, _) => ProgressMode::Quiet,
+            (false, true) => ProgressMode::Live,
+            (false, false) => ProgressMode::Lines,
+        };
+        Self { progress }
     }
 
     /// Width and colour of results on stdout.

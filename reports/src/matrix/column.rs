@@ -156,6 +156,13 @@ impl Labels {
     }
 }
 
+/// The variant of a record that a screen gives this label.
+#[must_use]
+pub fn variant_of_label(record: &RunRecord, label: &str) -> Option<String> {
+    let Labels(labels) = Labels::of(record);
+    labels.into_iter().find(|(_, own)| own == label).map(|(variant, _)| variant)
+}
+
 /// The name and the options of a variant.
 fn split(variant: &str) -> (&str, Vec<&str>) {
     match variant.split_once('[') {

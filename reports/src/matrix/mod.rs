@@ -16,8 +16,8 @@ use gpubench_record::{
 use gpubench_show::list;
 
 pub use cell::{Figure, MatrixCell, Standing};
-pub use column::Column;
 pub(crate) use column::without_jitter;
+pub use column::{Column, variant_of_label};
 pub use faults::NotRun;
 pub use reasons::{ReasonGroup, Subject};
 
