@@ -111,6 +111,11 @@ pub const RULES: &[Rule] = &[
     },
     Rule { name: "pure", demand: "plan, gate, figures and score do no I/O", check: reach::pure },
     Rule {
+        name: "opens",
+        demand: "a user's files are opened by the one reader, others as ci/opens.txt says",
+        check: reach::opens,
+    },
+    Rule {
         name: "record-alone",
         demand: "gates and scores use the record and no catalogue",
         check: flow::scores_need_no_catalogue,

@@ -8,9 +8,10 @@ pub mod output;
 #[cfg(test)]
 mod tests;
 
-use std::io::Error;
+use std::io::{Error, Read};
 use std::path::{Path, PathBuf};
 
+use gpubench_host::device::limits::LimitError;
 use gpubench_plan::PlanError;
 use gpubench_plan::profile::ProfileError;
 use gpubench_record::{ExitCode, regular_file};
@@ -56,6 +57,9 @@ pub enum ExpectedError {
     /// `CUDA_VISIBLE_DEVICES` leaves no device.
     #[error("no device: {problem}")]
     DevicesHidden { problem: String },
+    /// A limit of the host is too low for the command.
+    #[error(transparent)]
+    HostLimit(#[from] LimitError),
     /// Every mechanism was waived, or every cell skipped.
     #[error("nothing could run: {reason}")]
     NothingRan { reason: String },
@@ -149,6 +153,7 @@ impl ExpectedError {
             | Self::VictimProgram { .. }
             | Self::NamedAndWaived { .. }
             | Self::Busy { .. } => ExitCode::NothingRan,
+            Self::HostLimit(_) => ExitCode::HostLimit,
             Self::NotWritable { .. } | Self::DiskFull { .. } => ExitCode::OutputFailed,
             Self::TrialFailed { .. }
             | Self::RunFailed { .. }
@@ -293,6 +298,7 @@ impl ExpectedError {
             }
             Self::Unreadable { .. }
             | Self::CannotResume { .. }
+            | Self::HostLimit(_)
             | Self::UnknownName { .. }
             | Self::NoDriver { .. }
             | Self::RecordUnreadable { .. }
@@ -316,6 +322,22 @@ pub fn read_text(what: &'static str, path: &Path, bytes_max: u64) -> Result<Stri
         path: path.to_owned(),
         source,
     })
+}
+
+/// The same of a file or of an open descriptor, such as `/dev/fd/3`: a pipe that the user hands
+/// over ends with its writer.
+pub fn read_handed(what: &'static str, path: &Path) -> Result<String, ExpectedError> {
+    let descriptors = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
+    if !descriptors.iter().any(|known| path.starts_with(known)) {
+        return read_text(what, path, WRITTEN_BYTES_MAX);
+    }
+    let mut text = String::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(WRITTEN_BYTES_MAX).read_to_string(&mut text));
+    match read {
+        Ok(_) => Ok(text),
+        Err(source) => Err(ExpectedError::Unreadable { what, path: path.to_owned(), source }),
+    }
 }
 
 fn read_limited(path: &Path, bytes_max: u64) -> std::io::Result<String> {

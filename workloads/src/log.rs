@@ -15,7 +15,7 @@ use std::path::Path;
 use gpubench_record::sample::{
     CAPACITY_OFFSET, COMMITTED_OFFSET, HEADER_BYTES, LOG_MAGIC, ROW_BYTES, STATUS_OFFSET, SampleRow,
 };
-use gpubench_record::{RefusalKind, SampleStatus};
+use gpubench_record::{RefusalKind, SampleStatus, regular_file};
 use memmap2::MmapRaw;
 
 use crate::sync::AtomicU64;
@@ -76,13 +76,16 @@ pub struct LogContents {
     pub capacity_rows: u64,
 }
 
+/// Longest log that is read.
+const BYTES_MAX: u64 = 1 << 30;
+
 /// Reads every counted row and ignores unfinished rows behind the count.
 ///
 /// # Errors
 /// When the file cannot be read, is not a log, or is shorter than its header says.
 pub fn read_log(path: &Path) -> Result<LogContents, LogError> {
     let name = || path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|source| LogError::Io {
+    let bytes = regular_file::read(path, BYTES_MAX).map_err(|source| LogError::Io {
         doing: "cannot read",
         path: name(),
         source,

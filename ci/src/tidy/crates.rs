@@ -33,7 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Exports the same symbols as the virtual GPU, so it must not link it.
     ("gpubench-virtual-gpu-hami", &[]),
     ("gpubench-virtual-gpu-hami-so", &["gpubench-virtual-gpu-hami"]),
-    ("gpubench-show", &[]),
+    ("gpubench-show", &["gpubench-record"]),
     ("gpubench-compare", &["gpubench-record", "gpubench-show", "gpubench-stats"]),
     (
         "gpubench-predict",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::package::{manifest, product_tokens};
 use crate::scan::{Kind, Token, closing, reads, tokens};
+use crate::tidy::lists::{BOUND, entries, stale};
 use crate::tidy::{Finding, crates};
 use crate::tree::{SourceFile, Tree};
 
@@ -182,6 +183,52 @@ pub fn pure(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// Ways to open a file, which wait for ever at a pipe and have no bound.
+const OPENS: [&str; 5] = [
+    "fs :: read (",
+    "fs :: read_to_string (",
+    "File :: open (",
+    "File :: options (",
+    "OpenOptions :: new (",
+];
+/// The files with such calls, how many, and what they open.
+pub const OPENED: &str = "ci/opens.txt";
+
+/// What a user names is opened by `record/src/regular_file.rs`. Every other place that opens a file
+/// is listed, with what it opens.
+pub fn opens(tree: &Tree) -> Vec<Finding> {
+    let is_product = |path: &str| {
+        path.contains("/src/")
+            && !path.starts_with("ci/")
+            && !path.starts_with(BOUND)
+            && !path.ends_with("tests.rs")
+    };
+    let count = |text: &str| {
+        let scanned = product_tokens(text);
+        let opens = |at: &usize| OPENS.iter().any(|call| reads(&scanned, *at, call));
+        (0..scanned.len()).filter(opens).count()
+    };
+    let files = tree.rust().filter(|file| is_product(&file.path) && !file.path.contains("/tests/"));
+    let all: Vec<(&str, usize)> = files
+        .map(|file| (file.path.as_str(), count(&file.text)))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    let listed = entries(tree, OPENED);
+    let mut found = stale(OPENED, &listed, |key| all.iter().any(|(path, _)| *path == key));
+    for (path, count) in all {
+        let entry = listed.iter().find(|entry| entry.key == path);
+        let allowed = entry.and_then(|entry| entry.value.split_once(' '));
+        if allowed.and_then(|(number, _)| number.parse().ok()) != Some(count) {
+            let message = format!(
+                "{count} calls open a file: use regular_file, or write {path} {count} and what is \
+                 opened into {OPENED}"
+            );
+            found.push(Finding::new(path, 1, message));
+        }
+    }
+    found
+}
+
 /// Names of the path at `at`, including names in braces.
 fn path_names<'t, 'a>(scanned: &'t [Token<'a>], at: usize) -> impl Iterator<Item = &'t Token<'a>> {
     let mut end = at;
@@ -296,5 +343,17 @@ mod tests {
             assert_eq!(count(pure, path, bad), 1, "{bad}");
             assert_eq!(count(pure, "harness/run/src/a.rs", bad), 0, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_opened_beside_the_one_reader_is_listed() {
+        let open = ("p/src/a.rs", "fn a() { std::fs::read(x); File::open(x); }");
+        let with = |list: &str| opens(&Tree::of(&[MANIFEST, open, (OPENED, list)])).len();
+        assert_eq!(with(""), 1);
+        assert_eq!(with("p/src/a.rs 2 files of the kernel\n"), 0);
+        assert_eq!(with("p/src/a.rs 1 files of the kernel\n"), 1);
+        assert_eq!(with("p/src/a.rs 2 the kernel\np/src/b.rs 1 none\n"), 1);
+        let tested = ("p/src/a.rs", "#[cfg(test)] mod t { fn a() { std::fs::read(x); } }");
+        assert!(opens(&Tree::of(&[MANIFEST, tested])).is_empty());
     }
 }

@@ -50,6 +50,7 @@ fn in_folder(campaign: &Campaign, folder: &std::path::Path) -> Result<(String, u
         let counts = run(campaign.seed, campaign.records, |seed| records.case(seed));
         failures += counts.failures.len();
         text += &counts.report("damaged records", campaign.seed);
+        text += &records.uncovered(campaign.seed, (campaign.records / 20).max(1))?;
     }
     if campaign.inputs > 0 {
         let inputs = Inputs::of(&campaign.binary, folder, &campaign.root)?;

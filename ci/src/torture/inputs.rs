@@ -118,18 +118,9 @@ impl Inputs {
         if path.is_file() && draw.below(3) == 0 {
             done = format!("{done}, {}", damage(&path, draw)?);
         }
-        // Nobody writes the pipe: its reader would wait as `cat` does.
-        if is_pipe(&path) {
-            std::fs::remove_file(&path).map_err(|error| error.to_string())?;
-        }
         command.args(kind.command);
         Ok(done)
     }
-}
-
-fn is_pipe(path: &Path) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    path.symlink_metadata().is_ok_and(|found| found.file_type().is_fifo())
 }
 
 fn line(command: &mut Command, draw: &mut Draw) -> String {
@@ -255,6 +246,39 @@ impl Records {
             let _ = std::fs::remove_dir_all(folder);
         }
         (done, ended)
+    }
+
+    /// Of so many bits that flip in each file of a record without checksums, how many `--verify`
+    /// does not name: the share that no row count, schema, range or second source covers.
+    pub fn uncovered(&self, seed: u64, count: u64) -> Result<String, String> {
+        let copy = self.folder.join("r");
+        let verify = || {
+            let mut command = Command::new(&self.binary);
+            command.args(["report", "r", "--verify"]).current_dir(&self.folder);
+            command.env("XDG_STATE_HOME", self.folder.join("state"));
+            verdict::run(command)
+        };
+        let mut text = String::from("unseen without checksums, of flipped bits:");
+        for file in copied(&self.sources[0], &copy)? {
+            // Nothing reads the page.
+            if file.ends_with(CHECKSUMS) || file.ends_with("report.html") {
+                continue;
+            }
+            let (path, mut draw, mut unseen) = (copy.join(&file), Draw::new(seed), 0);
+            let _ = std::fs::remove_file(copy.join(CHECKSUMS));
+            let whole = std::fs::read(&path).map_err(|error| error.to_string())?;
+            for _ in 0..count {
+                let mut changed = whole.clone();
+                let at = draw.below(whole.len() as u64) as usize;
+                changed[at] ^= 1 << draw.below(8);
+                std::fs::write(&path, changed).map_err(|error| error.to_string())?;
+                unseen += u64::from(verify()?.code() == Some(0));
+            }
+            std::fs::write(&path, whole).map_err(|error| error.to_string())?;
+            text += &format!(" {} {unseen} of {count};", file.display());
+        }
+        std::fs::remove_dir_all(copy).map_err(|error| error.to_string())?;
+        Ok(text + "\n")
     }
 
     fn damaged(

@@ -27,12 +27,12 @@ pub fn excerpt(text: &str) -> String {
 /// The text with its control characters escaped.
 #[must_use]
 pub fn on_one_line(text: &str) -> String {
-    if !text.contains(is_break) {
+    if !text.contains(acts) {
         return text.to_owned();
     }
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_break(c) {
+        if acts(c) {
             line.extend(c.escape_default());
         } else {
             line.push(c);
@@ -100,8 +100,13 @@ pub fn with_short_words(message: &str) -> String {
 }
 
 /// Characters that end or overwrite a line, on a terminal or in a log.
-fn is_break(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+/// Whether a character acts on what shows it: controls, ends of lines, and those that reverse the
+/// direction of text (Unicode's `Bidi_Control`) or are not seen.
+#[must_use]
+pub fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 fn cut(text: &str) -> String {

@@ -23,6 +23,8 @@ pub enum ExitCode {
     OutputFailed,
     /// The state of the host could not be restored.
     NotRestored,
+    /// A limit of the host is too low, such as that of open files: decided before anything ran.
+    HostLimit,
     /// Inconclusive, from `diff` or from `matrix --strict`; or a model differs from hardware in a
     /// row that is not listed.
     Inconclusive,
@@ -37,7 +39,7 @@ pub enum ExitCode {
 
 impl ExitCode {
     /// Every status, the worst first. The order is the precedence.
-    pub const BY_PRECEDENCE: [Self; 11] = [
+    pub const BY_PRECEDENCE: [Self; 12] = [
         Self::Internal,
         Self::NotRestored,
         Self::Interrupted,
@@ -47,6 +49,7 @@ impl ExitCode {
         Self::TrialFailed,
         Self::Inconclusive,
         Self::NothingRan,
+        Self::HostLimit,
         // Usage is decided before anything runs, so it never meets another one but success.
         Self::Usage,
         Self::Done,
@@ -63,6 +66,7 @@ impl ExitCode {
             Self::TrialFailed => 4,
             Self::OutputFailed => 5,
             Self::NotRestored => 6,
+            Self::HostLimit => 7,
             Self::Inconclusive => 10,
             Self::NotComparable => 20,
             Self::Regression => 30,
@@ -85,6 +89,7 @@ impl ExitCode {
             }
             Self::OutputFailed => "output could not be written",
             Self::NotRestored => "host state not restored (run gpubench cleanup)",
+            Self::HostLimit => "a limit of the host is too low; nothing ran",
             Self::Inconclusive => "inconclusive (diff, outliers, fidelity, matrix --strict)",
             Self::NotComparable => {
                 "records cannot be compared (diff), or a run cannot go on here (matrix --resume)"
@@ -185,7 +190,7 @@ mod tests {
     #[test]
     fn numbers_and_their_precedence_are_stable() {
         let codes: Vec<u8> = ExitCode::BY_PRECEDENCE.iter().map(|c| c.code()).collect();
-        assert_eq!(codes, [1, 6, 130, 5, 20, 30, 4, 10, 3, 2, 0]);
+        assert_eq!(codes, [1, 6, 130, 5, 20, 30, 4, 10, 3, 7, 2, 0]);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub use condition::{Axis, Condition, Role, Sparse, SubAxis};
 pub use condition::{Bursts, LoadSpec, WorkloadSpec};
 pub use event::RunEvent;
 pub use excerpt::{
-    EXCERPT_BYTES_MAX, counted, excerpt, on_one_line, parser_error, parser_message,
+    EXCERPT_BYTES_MAX, acts, counted, excerpt, on_one_line, parser_error, parser_message,
     with_short_words,
 };
 pub use exit_code::ExitCode;

@@ -161,11 +161,6 @@ pub fn is_alive(pid: u32) -> bool {
     process_tree::Process::of(pid).is_some_and(|process| !process.is_gone)
 }
 
-/// Whether a signal has stopped a process.
-pub fn is_stopped(pid: u32) -> bool {
-    process(pid).and_then(|process| process.stat().ok()).is_some_and(|stat| stat.state == 'T')
-}
-
 /// The files that a process has mapped, each once; `None` where the list is not readable.
 pub fn mapped(pid: u32) -> Option<Vec<String>> {
     let path = |map: MemoryMap| match map.pathname {

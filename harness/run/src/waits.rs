@@ -9,10 +9,11 @@ use gpubench_host::device::virtual_gpu::Device;
 use gpubench_host::tenant::{Tenant, TenantError};
 use gpubench_record::wire::Participants;
 use gpubench_record::{FromTenant, ToTenant};
+use gpubench_workloads::user_victim::process_tree;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
-use super::{RunError, RunPhase, observe};
+use super::{RunError, RunPhase};
 
 /// Time that a running call still has after the user stopped the run.
 const GRACE: Duration = Duration::from_secs(3);
@@ -24,7 +25,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const LOOKS_STOPPED: u32 = 2;
 const LOOKS_KILLED: u32 = 6;
 
-/// The user's stop, which ends every wait, and where long waits are told.
+/// The user's stop, which ends every wait, and the way of long waits to the screen.
 #[derive(Debug, Clone)]
 pub struct Waits {
     stop: watch::Receiver<bool>,
@@ -49,7 +50,7 @@ impl Waits {
         let mut looks = 0;
         while looks < LOOKS_KILLED {
             tokio::time::sleep(LOOK).await;
-            looks = if pids.iter().any(|&pid| observe::is_stopped(pid)) { looks + 1 } else { 0 };
+            looks = if pids.iter().any(|&pid| is_stopped(pid)) { looks + 1 } else { 0 };
             if looks == LOOKS_STOPPED {
                 let seconds = (LOOK * (LOOKS_KILLED - LOOKS_STOPPED)).as_secs();
                 self.show(RunPhase::Halted { tenant: tenant.clone(), pid: pids[0], seconds });
@@ -138,6 +139,10 @@ impl Waits {
         }
         Some(Err(tenant.halted(doing, LOOK * LOOKS_KILLED).await))
     }
+}
+
+fn is_stopped(pid: u32) -> bool {
+    process_tree::Process::of(pid).is_some_and(|process| process.is_stopped)
 }
 
 // The tenants' clock as the coordinator uses it: announcing participants, and choosing the instant

@@ -10,7 +10,7 @@ use gpubench_record::ExitCode;
 
 use super::common::exit_codes_help;
 use super::ui::Ui;
-use crate::error::ExpectedError;
+use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
 use crate::verbs::{find_device, recovery, verdict};
 
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -102,6 +102,6 @@ impl Wanted {
 
 /// The name of the machine of a virtual device's folder.
 fn machine_of(folder: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(folder.join(MACHINE_FILE)).ok()?;
+    let text = read_text("machine", &folder.join(MACHINE_FILE), WRITTEN_BYTES_MAX).ok()?;
     Some(Machine::parse(MACHINE_FILE, &text).ok()?.name)
 }

@@ -218,6 +218,8 @@ pub enum TextFormat {
 #[must_use]
 pub fn exit_codes_help(codes: &[ExitCode]) -> String {
     let mut sorted = codes.to_vec();
+    // Every verb checks the limits of the host.
+    sorted.push(ExitCode::HostLimit);
     sorted.sort_by_key(|code| code.code());
     let lines = sorted.iter().map(|code| format!("  {:>3}  {}", code.code(), code.meaning()));
     let lines: Vec<String> = lines.collect();

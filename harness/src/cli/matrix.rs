@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use gpubench_compare::Session;
-use gpubench_host::device::DeviceSelector;
+use gpubench_host::device::{DeviceSelector, limits};
 use gpubench_plan::Pace;
 use gpubench_plan::profile::{Profile, profile_hash};
 use gpubench_record::{Axis, ExitCode};
@@ -24,7 +24,7 @@ use super::resume_flags;
 use super::signals::run_until_signal;
 use super::ui::Ui;
 use crate::error::output::write_whole;
-use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
+use crate::error::{ExpectedError, read_handed};
 use crate::verbs::resume::Lacks;
 use crate::verbs::session::nights_so_far;
 use crate::verbs::signing::SigningKey;
@@ -70,8 +70,8 @@ pub struct Args {
     ///
     /// After a kill, a reboot, Ctrl-C or a requeued job. Plan, profile, seed, calibration, labels
     /// and permissions are those of the folder: a flag with another value is refused, and only
-    /// --device, --retry-failed, --sign-key, --strict and --full are free. gpubench, GPU and driver must be those
-    /// of the first start, else the exit code is 20. Complete blocks are kept; a block that was cut
+    /// --device, --retry-failed, --sign-key, --sign-password-file, --strict and --full are free.
+    /// gpubench, GPU and driver must be those of the first start, else the exit code is 20. Complete blocks are kept; a block that was cut
     /// is measured again as a whole, and what was measured of it stays in the record without
     /// counting. The record names each interruption. A record that lacks nothing is refused.
     #[arg(long, value_name = "DIR")]
@@ -113,10 +113,13 @@ pub struct Args {
     /// Sign the record with this secret key of minisign: checksums.b3.minisig
     ///
     /// The signature covers every file of the record (`gpubench report --verify --public-key`). The
-    /// password of the key is read from GPUBENCH_SIGN_PASSWORD, else asked for on the terminal,
-    /// before the run starts. `minisign -G` makes a pair of keys.
+    /// password of the key is read from --sign-password-file, else from GPUBENCH_SIGN_PASSWORD,
+    /// else asked for on the terminal, before the run starts. `minisign -G` makes a pair of keys.
     #[arg(long, value_name = "FILE")]
     sign_key: Option<PathBuf>,
+    /// The password of --sign-key: the first line of a file, or of a descriptor as /dev/fd/3
+    #[arg(long, value_name = "FILE", requires = "sign_key")]
+    sign_password_file: Option<PathBuf>,
     /// End with exit code 10 if any row is inconclusive
     ///
     /// The row of a harmless fault is inconclusive below 17 trials (--fault-trials, --no-faults).
@@ -132,7 +135,8 @@ pub struct Args {
 
 /// Runs the matrix and prints its report.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let key = args.sign_key.as_deref().map(read).transpose()?;
+    let password = args.sign_password_file.as_deref();
+    let key = args.sign_key.as_deref().map(|key| read(key, password)).transpose()?;
     let (session, out, setup) = match &args.resume {
         None => {
             let new = NewRun::of(args)?;
@@ -204,6 +208,7 @@ impl NewRun {
         device: Option<&DeviceSelector>,
     ) -> Result<(DeviceSession, PathBuf, MatrixSetup), ExpectedError> {
         args.devices.check_one()?;
+        limits::of_tenants(self.profile.tenants)?;
         let part = Part::of_environment()?;
         let options = args.profile.host_options();
         let time = host_facts::time_mode(device, &options, &self.profile);
@@ -271,6 +276,7 @@ fn resumed_run(
         )
     })?;
     args.devices.check_one()?;
+    limits::of_tenants(run.profile.tenants)?;
     let device = device.or(run.device.as_ref());
     let time = host_facts::time_mode(device, &run.options, &run.profile);
     let session = DeviceSession::open(device, run.profile.seed, time)?;
@@ -318,17 +324,22 @@ fn present(
 
 // `--sign-key`: reads the key before a run starts, and asks for its password.
 
-/// Reads a secret key. Its password is that of the environment, else the terminal is asked.
+/// Reads a secret key. Its password is that of the file, else that of the environment, else the
+/// terminal is asked.
 ///
 /// # Errors
 /// When it is no key, or its password is wrong or cannot be asked for.
-pub(super) fn read(path: &Path) -> Result<SigningKey, ExpectedError> {
-    let text = read_text("secret key", path, WRITTEN_BYTES_MAX)?;
+pub(super) fn read(path: &Path, word: Option<&Path>) -> Result<SigningKey, ExpectedError> {
+    let text = read_handed("secret key", path)?;
     let name = path.display().to_string();
-    SigningKey::of_text(&name, &text, || password(&name))
+    SigningKey::of_text(&name, &text, || password(&name, word))
 }
 
-fn password(name: &str) -> Result<String, ExpectedError> {
+fn password(name: &str, file: Option<&Path>) -> Result<String, ExpectedError> {
+    if let Some(file) = file {
+        let text = read_handed("password", file)?;
+        return Ok(text.lines().next().unwrap_or_default().to_owned());
+    }
     match std::env::var(SIGN_PASSWORD) {
         Ok(password) => return Ok(password),
         Err(std::env::VarError::NotPresent) => {}
@@ -341,7 +352,8 @@ fn password(name: &str) -> Result<String, ExpectedError> {
         return Err(ExpectedError::usage(
             format!(
                 "the secret key {name} has a password, and there is no terminal to ask for it \
-             (accepted: the variable {SIGN_PASSWORD}, or a key without a password)"
+             (accepted: --sign-password-file, the variable {SIGN_PASSWORD}, or a key without a \
+             password)"
             ),
             None,
         ));

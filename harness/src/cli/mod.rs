@@ -42,6 +42,7 @@ use std::io::Write;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use gpubench_host::device::limits;
 use gpubench_record::ExitCode;
 
 use crate::error::ExpectedError;
@@ -130,6 +131,7 @@ impl Verb {
     }
 
     fn run(&self, ui: &Ui) -> Result<Status, ExpectedError> {
+        limits::of_any()?;
         if self.reads_records() {
             freed_memory::keep();
         }

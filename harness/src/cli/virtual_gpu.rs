@@ -25,7 +25,7 @@ use super::ui::Ui;
 use crate::cli::common::OutputFlag;
 use crate::cli::comparing::{format_of, formats, internal};
 use crate::cli::signals::run_until_signal;
-use crate::error::ExpectedError;
+use crate::error::{ExpectedError, RECORD_BYTES_MAX, read_text};
 use crate::verbs::profile::load;
 use crate::verbs::{
     DeviceSession, HostOptions, MatrixRequest, conclude, fidelity, host_facts, matrix_setup,
@@ -152,8 +152,7 @@ fn running() -> Result<String, ExpectedError> {
     };
     let (_, machine) = Session::read(&folder).map_err(|error| unusable(error.to_string()))?;
     let log = kernel_log::path(&folder);
-    let lines = std::fs::read_to_string(&log)
-        .map_err(|error| unusable(format!("{}: {error}", log.display())))?;
+    let lines = read_text("kernel log", &log, RECORD_BYTES_MAX)?;
     Ok(format!(
         "machine     {}\nfolder      {}\nkernel log  {} ({} lines)\n{lines}",
         machine.name,

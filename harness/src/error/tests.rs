@@ -3,6 +3,7 @@
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
 
+use gpubench_host::device::limits::LimitError;
 use gpubench_plan::profile::ProfileError;
 use gpubench_record::ExitCode;
 
@@ -65,6 +66,7 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
             },
             3,
         ),
+        (ExpectedError::HostLimit(LimitError::Clock("before 1970")), 7),
         (ExpectedError::NothingRan { reason: "all waived".to_owned() }, 3),
         (
             ExpectedError::ProgramNotStarted {

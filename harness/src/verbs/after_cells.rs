@@ -202,7 +202,8 @@ fn decide(
     device_time_ns: u64,
     half_width: f64,
 ) -> Result<Option<(TopUp, Vec<Cell>)>, JudgeError> {
-    let run = judged(&Record::open(out)?)?.run;
+    let record = Record::open(out)?;
+    let run = judged(&record, record.run().clone())?.run;
     let Look { matrix, straddling } = look_at(&run)?;
     let rows = wanted(&matrix, &straddling, half_width);
     let left_ns = device_time_ns.saturating_sub(run.plan.device_time_ns());

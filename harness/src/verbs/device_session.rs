@@ -15,15 +15,17 @@ use gpubench_host::device::nvml::DeviceKey;
 use gpubench_host::device::virtual_gpu::{
     DEFAULT, ENV, MACHINE_FILE, Machine, SAMPLE_ENV, TimeMode,
 };
-use gpubench_host::device::{Allotment, DeviceSelector, Nvml, VirtualGpu, identity};
+use gpubench_host::device::{Allotment, DeviceSelector, Nvml, VirtualGpu, identity, limits};
 use gpubench_judge::score::MACHINE_HASH;
-use gpubench_record::{DeviceIdentity, DeviceKind, DeviceSpeed, MACHINE_GUESSES, Plan, RunEvent};
+use gpubench_record::{
+    DeviceIdentity, DeviceKind, DeviceSpeed, MACHINE_GUESSES, Plan, RunEvent, regular_file,
+};
 use gpubench_run::RunClock;
 use gpubench_workloads::command::RUN;
 
 use super::recovery::GuardProcess;
 use super::verdict;
-use crate::error::ExpectedError;
+use crate::error::{ExpectedError, WRITTEN_BYTES_MAX};
 
 /// A device, held until dropped.
 pub struct DeviceSession {
@@ -133,6 +135,7 @@ impl DeviceSession {
     ) -> Result<Self, ExpectedError> {
         let (nvml, allotment) = find_allotted(device)?;
         let mut identity = identity::identify(&nvml).map_err(verdict::from_nvml)?;
+        limits::of_memory(identity.memory_mib << 20, false)?;
         // Virtual GPUs of one seed have one UUID; each is locked in its own folder.
         let folder = std::env::var_os(ENV).filter(|_| identity.kind == DeviceKind::Virtual);
         name_machine(&mut identity, folder.as_ref());
@@ -231,7 +234,7 @@ fn find_allotted(
 fn name_machine(identity: &mut DeviceIdentity, folder: Option<&OsString>) {
     let file = folder.map(|folder| Path::new(folder).join(MACHINE_FILE));
     // Without the hash, trials of this record are not pooled with trials of other records.
-    if let Some(text) = file.and_then(|file| std::fs::read(file).ok()) {
+    if let Some(text) = file.and_then(|file| regular_file::read(&file, WRITTEN_BYTES_MAX).ok()) {
         let hash = blake3::hash(&text).to_hex().to_string();
         identity.facts.insert(MACHINE_HASH.to_owned(), hash);
         let machine = String::from_utf8_lossy(&text).parse::<toml::Table>().unwrap_or_default();

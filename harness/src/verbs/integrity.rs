@@ -3,8 +3,8 @@
 use std::mem::take;
 
 use gpubench_judge::score;
-use gpubench_record::{CellResult, Outcome, RunRecord, json as record_json};
-use serde_json::{Map, Value, json};
+use gpubench_record::{Outcome, RunRecord, json as record_json};
+use serde_json::{Map, Value};
 
 use super::record::rescore;
 
@@ -108,30 +108,48 @@ fn is_empty(rows: Option<&Value>) -> bool {
     rows.and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
-/// The figures and counts of cells that do not follow from their samples, where `made` are the same
-/// cells judged by them.
-pub fn cells_again(stored: &[CellResult], made: &[CellResult]) -> Vec<String> {
-    let mut found = Found::of("samples");
-    let parts = |cell: &CellResult| {
-        let figures = serde_json::to_value(&cell.figures).unwrap_or_default();
-        json!({ "rates": figures, "requests": cell.requests, "lone_ns": cell.lone_ns })
-    };
-    for (stored, made) in stored.iter().zip(made).filter(|(stored, made)| stored != made) {
-        found.values(&format!("cell {}:", stored.cell.id), &parts(stored), &parts(made));
+/// What of a record does not follow from its events and samples, where `made` is made of them.
+pub fn facts_again(stored: &RunRecord, made: &RunRecord) -> Vec<String> {
+    if stored.cells.len() != made.cells.len() {
+        let (stored, made) = (stored.cells.len(), made.cells.len());
+        return vec![format!("it has {stored} cells, and {made} follow from the events")];
     }
-    found.sentences()
+    let mut found = Found::of("samples");
+    for (stored, made) in stored.cells.iter().zip(&made.cells).filter(|(a, b)| a != b) {
+        let value = |cell| serde_json::to_value(cell).unwrap_or_default();
+        found.values(&format!("cell {}:", made.cell.id), &value(stored), &value(made));
+    }
+    let mut sentences = found.sentences();
+    let facts = |run: &RunRecord| match record_json::value(run).unwrap_or_default() {
+        Value::Object(mut facts) => {
+            facts.retain(|key, _| {
+                !SCORES.contains(&key.as_str()) && !OTHERS.contains(&key.as_str())
+            });
+            facts
+        }
+        _ => Map::new(),
+    };
+    // These texts are in the events, in the same words.
+    let mut found = Found { skips: &[], ..Found::of("events") };
+    found.objects("", &facts(stored), &facts(made));
+    sentences.extend(found.sentences());
+    sentences
 }
+
+/// What is compared elsewhere, or says how the scores were made.
+const OTHERS: [&str; 4] = ["cells", "scoring", "problems", "records_left_out"];
 
 struct Found {
     /// What everything follows from.
     source: &'static str,
     named: Vec<String>,
     count: usize,
+    skips: &'static [&'static str],
 }
 
 impl Found {
     const fn of(source: &'static str) -> Self {
-        Self { source, named: Vec::new(), count: 0 }
+        Self { source, named: Vec::new(), count: 0, skips: &TEXTS }
     }
 
     fn sentences(mut self) -> Vec<String> {
@@ -174,7 +192,8 @@ impl Found {
                     self.values(place, stored, made);
                 }
             }
-            (Value::Number(a), Value::Number(b)) if is_close(a.as_f64(), b.as_f64()) => {}
+            (Value::Number(a), Value::Number(b))
+                if (a.is_f64() || b.is_f64()) && is_close(a.as_f64(), b.as_f64()) => {}
             _ if stored == made => {}
             _ => {
                 let (stored, made, source) = (short(stored), short(made), self.source);
@@ -187,7 +206,7 @@ impl Found {
         let mut keys: Vec<&String> = stored.keys().chain(made.keys()).collect();
         keys.sort();
         keys.dedup();
-        for key in keys.into_iter().filter(|key| !TEXTS.contains(&key.as_str())) {
+        for key in keys.into_iter().filter(|key| !self.skips.contains(&key.as_str())) {
             // Records of format 1.0 do not say which axes an overall level rests on.
             if key == "axes" && is_empty(stored.get(key)) {
                 continue;

@@ -7,7 +7,10 @@ use gpubench_host::device::virtual_gpu;
 use gpubench_judge::figures::retention_charts;
 use gpubench_judge::gate::OPEN_REQUESTS;
 use gpubench_judge::score;
-use gpubench_record::{CellFigures, CellResult, Condition, DeviceKind, RunRecord, counted};
+use gpubench_plan::profile::restored;
+use gpubench_record::{
+    CellFigures, CellResult, Condition, DeviceKind, RunEvent, RunRecord, counted,
+};
 use gpubench_reports::{Format, RenderOptions, View};
 use gpubench_show::Page;
 use gpubench_store::Record;
@@ -15,12 +18,13 @@ use gpubench_store::latency::PERCENTILES;
 use gpubench_store::latency::{CurveOf, LatencyChart, LatencyCurve};
 use gpubench_store::timeline::Timeline;
 use gpubench_store::{
-    CHECKSUMS_FILE, RECORD_FILE, SAMPLES_FILE, SIGNATURE_FILE, files_with_checksum, finish, seal,
-    write_record_json,
+    CHECKSUMS_FILE, EVENTS_FILE, RECORD_FILE, SAMPLES_FILE, SIGNATURE_FILE, files_with_checksum,
+    finish, read_events, seal, write_record_json,
 };
 
-use super::integrity::{cells_again, score_again};
-use super::record::{JudgeError, judged, rescore, score_folder, score_opened};
+use super::integrity::{facts_again, score_again};
+use super::profile::other_key;
+use super::record::{JudgeError, endings, rescore, score_events, score_folder, score_opened};
 use super::session::comparison;
 use super::signing::VerifyingKey;
 use super::{signing, verdict};
@@ -118,7 +122,8 @@ pub fn verified(dir: &Path, key: Option<&VerifyingKey>) -> Result<Verified, Expe
         None if dir.join(SIGNATURE_FILE).exists() => {
             found.summary += "; signed, unchecked (--public-key)";
         }
-        None => {}
+        // Whoever can write the record can write all of it.
+        None => found.summary += "; unsigned: consistent, not proved",
     }
     Ok(found)
 }
@@ -149,12 +154,53 @@ fn verified_without_key(dir: &Path) -> Result<Verified, ExpectedError> {
     );
     // Other rules than those of today may have judged the cells of other records.
     if has_samples && record.run().scoring == score::VERSION {
-        match judged(&record) {
-            Ok(again) => problems.extend(cells_again(&record.run().cells, &again.run.cells)),
+        match score_events(&record) {
+            Ok(made) => problems.extend(facts_again(record.run(), &made)),
             Err(error) => problems.push(format!("its cells cannot be judged again: {error}")),
         }
     }
+    let own = record.problems_of_side_files().into_iter().chain(events_problem(dir, &record));
+    for problem in own {
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
     Ok(Verified { problems, summary: format!("{files}; {scores}") })
+}
+
+/// What the events of a complete record lack, if they lack something.
+fn events_problem(dir: &Path, record: &Record) -> Option<String> {
+    if !record.run().complete || !dir.join(EVENTS_FILE).exists() {
+        return None;
+    }
+    let events = match read_events(dir) {
+        Ok(found) => found.events,
+        Err(error) => return Some(error.to_string()),
+    };
+    let ended = endings(&events);
+    let cells = &record.run().cells;
+    if let Some(key) = profile_key(&events, &record.run().scoring) {
+        let name = &record.run().profile.name;
+        return Some(format!("its profile is not {name} of this version: {key} has another value"));
+    }
+    let lost = cells.iter().filter(|cell| !ended.contains_key(&cell.cell.id)).count();
+    let has_end = matches!(events.last(), Some(RunEvent::Ended { .. }));
+    (lost > 0 || !has_end).then(|| {
+        let (cells, end) = (cells.len(), if has_end { "" } else { " and of the run" });
+        format!("{EVENTS_FILE} lacks the ends of {lost} of {cells} cells{end}")
+    })
+}
+
+/// The key in which the profile of a run with the name of a built-in one is another than that.
+/// Records of other rules are of other versions.
+fn profile_key(events: &[RunEvent], scoring: &str) -> Option<String> {
+    let Some(RunEvent::Began { plan, settings: Some(settings), provenance, .. }) = events.first()
+    else {
+        return None;
+    };
+    let is_this = scoring == score::VERSION && provenance.gpubench == env!("CARGO_PKG_VERSION");
+    let restored = restored(&settings.profile, &plan.profile, settings.rotation_run);
+    other_key(&restored.filter(|_| is_this)?)
 }
 
 /// Opens these records and returns the newest, which also counts the fault trials of the others.
@@ -312,6 +358,18 @@ fn curve(
             continue;
         };
         match record.latencies(&cell.cell.id, &victim.planned.tenant) {
+            Ok(latencies)
+                if latencies.count() > requests(cell)
+                    || (latencies.count() == 0) == cell.figures.open_latency_p50_ns.is_some() =>
+            {
+                let (label, id, count) = (of.label(), &cell.cell.id, latencies.count());
+                warnings.push(format!(
+                    "no latency curve \"{label}\": its log has {count} latencies of {id}, which \
+                     made {} requests",
+                    requests(cell)
+                ));
+                return None;
+            }
             Ok(latencies) => blocks.push((requests(cell), latencies)),
             Err(error) => {
                 // A curve without some of its cells could be mistaken for a complete one.

@@ -20,7 +20,26 @@ pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Profile, Expect
     }
     let text = read_text("profile", path, WRITTEN_BYTES_MAX)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Profile { name, ..parse(name_or_path, &text, overrides)? })
+    let mut profile = Profile { name, ..parse(name_or_path, &text, overrides)? };
+    if other_key(&profile).is_some() {
+        profile.name += ".toml";
+    }
+    Ok(profile)
+}
+
+/// Keys that flags of the command line set, and the text for lists.
+const OF_FLAGS: [&str; 7] =
+    ["mechanisms", "axes", "seed", "user-victim", "device_time", "faults", "summary"];
+
+/// The first key in which a profile with the name of a built-in one is another than that.
+#[must_use]
+pub fn other_key(profile: &Profile) -> Option<String> {
+    let built_in = built_in(&profile.name, &Overrides::default()).ok()?;
+    let values = |profile: &Profile| serde_json::to_value(profile).unwrap_or_default();
+    let (own, known) = (values(profile), values(&built_in));
+    let keys = known.as_object()?.keys();
+    let mut keys = keys.filter(|key| !OF_FLAGS.contains(&key.as_str()));
+    keys.find(|key| own.get(key) != known.get(key)).cloned()
 }
 
 #[cfg(test)]
@@ -30,6 +49,8 @@ mod tests {
     use super::load;
     use crate::error::ExpectedError;
 
+    const OTHER: &str = "version = 1\n[thresholds]\nretention_l3 = 0.25\n";
+
     #[test]
     fn a_file_is_found_by_its_path_and_named_after_it() -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
@@ -37,6 +58,13 @@ mod tests {
         std::fs::write(&path, "version = 1\nseed = 9\n")?;
         let profile = load(&path.to_string_lossy(), &Overrides::default())?;
         assert_eq!((profile.name.as_str(), profile.seed), ("nights", 9));
+        // A file is a built-in profile by its values, not by its name.
+        let named = folder.path().join("default.toml");
+        for (text, name) in [("version = 1\nseed = 9\n", "default"), (OTHER, "default.toml")] {
+            std::fs::write(&named, text)?;
+            let profile = load(&named.to_string_lossy(), &Overrides::default())?;
+            assert_eq!(profile.name, name);
+        }
         std::fs::write(&path, [0xff, 0xfe])?;
         let garbage = load(&path.to_string_lossy(), &Overrides::default());
         assert!(matches!(garbage, Err(ExpectedError::Unreadable { .. })));

@@ -45,7 +45,15 @@ pub(super) fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), Judge
 /// # Errors
 /// As [`score_folder`].
 pub(super) fn score_opened(record: &Record) -> Result<(RunRecord, Vec<String>), JudgeError> {
-    let Judged { mut run, ended } = judged(record)?;
+    Ok((scored(judged(record, record.run().clone())?)?, record.warnings().to_vec()))
+}
+
+/// The record that events and samples give, whatever its `record.json` says.
+pub(super) fn score_events(record: &Record) -> Result<RunRecord, JudgeError> {
+    scored(judged(record, record.from_events()?)?)
+}
+
+fn scored(Judged { mut run, ended }: Judged) -> Result<RunRecord, JudgeError> {
     rescore(&mut run, &[])?;
     match ended {
         Some((true, _)) => {
@@ -58,7 +66,7 @@ pub(super) fn score_opened(record: &Record) -> Result<(RunRecord, Vec<String>), 
         }
         None => run.complete = false,
     }
-    Ok((run, record.warnings().to_vec()))
+    Ok(run)
 }
 
 /// A record whose cells and trials are judged and not scored.
@@ -69,8 +77,7 @@ pub(super) struct Judged {
 }
 
 /// Judges the cells and trials of a record by its events and samples.
-pub(super) fn judged(record: &Record) -> Result<Judged, JudgeError> {
-    let mut run = record.run().clone();
+pub(super) fn judged(record: &Record, mut run: RunRecord) -> Result<Judged, JudgeError> {
     let events = read_events(record.dir())?.events;
     let endings = endings(&events);
     let ended = match events.last() {

@@ -239,7 +239,7 @@ fn last_event_at(dir: &Path, events: &Path) -> Result<String, ExpectedError> {
         );
         return Err(unreadable(dir, problem));
     }
-    let time = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+    let time = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH).max(SystemTime::UNIX_EPOCH);
     Ok(humantime::format_rfc3339_seconds(time).to_string())
 }
 

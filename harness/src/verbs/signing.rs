@@ -31,6 +31,12 @@ impl SigningKey {
         if let Ok(open) = key().into_unencrypted_secret_key() {
             return Ok(Self(open));
         }
+        if let Some(bytes) = bytes_of(text)
+            && is_open_without_checksum(&bytes)
+            && let Ok(open) = SecretKey::from_bytes(&bytes)
+        {
+            return Ok(Self(open));
+        }
         if !asks_for_password(text) {
             let problem = format!("{name} is no secret key ({MINISIGN_FILE})");
             return Err(ExpectedError::usage(problem, None));
@@ -62,12 +68,22 @@ impl SigningKey {
     }
 }
 
+/// The second line of a file of minisign.
+fn bytes_of(text: &str) -> Option<[u8; 158]> {
+    let bytes = STANDARD.decode(text.lines().nth(1)?.trim()).ok()?;
+    bytes.try_into().ok()
+}
+
+/// `minisign -G -W` leaves the checksum of an unlocked key empty, and reads none.
+fn is_open_without_checksum(bytes: &[u8; 158]) -> bool {
+    &bytes[..6] == b"Ed\0\0B2" && bytes[126..].iter().all(|byte| *byte == 0)
+}
+
 /// Whether the key in this text is locked by a password whose check takes at most 2 GiB: minisign
 /// asks for 1 GiB, and a file could ask for any amount.
 fn asks_for_password(text: &str) -> bool {
     const MEMORY_MAX: u64 = 1 << 31;
-    let bytes = text.lines().nth(1).and_then(|line| STANDARD.decode(line.trim()).ok());
-    let Some(Ok(bytes)) = bytes.map(<[u8; 158]>::try_from) else {
+    let Some(bytes) = bytes_of(text) else {
         return false;
     };
     let number =
@@ -149,6 +165,11 @@ mod tests {
         let open = KeyPair::generate_unencrypted_keypair()?;
         let text = open.sk.to_box(None)?.into_string();
         assert!(SigningKey::of_text("key", &text, never).is_ok());
+        // As minisign -G -W writes it.
+        let mut bytes = super::bytes_of(&text).ok_or("no key")?;
+        bytes[126..].fill(0);
+        let without = format!("untrusted comment: x\n{}\r\n", STANDARD.encode(bytes));
+        assert!(SigningKey::of_text("key", &without, never).is_ok());
         let locked = include_str!("../../tests/it/data/signing/locked.key");
         let refused = SigningKey::of_text("key", locked, never).err().ok_or("accepted")?;
         assert_eq!(refused.to_string(), "asked for a password");

@@ -114,6 +114,7 @@ pub fn mechanism_row(capability: &Capability) -> [String; 3] {
 pub fn from_virtual_gpu(error: VirtualGpuError) -> ExpectedError {
     match error {
         VirtualGpuError::Machine(error) => ExpectedError::usage(error.to_string(), None),
+        VirtualGpuError::Limit(error) => error.into(),
         other => ExpectedError::NothingRan { reason: other.to_string() },
     }
 }

@@ -78,7 +78,7 @@ fn a_machine_file_out_of_range_is_refused_by_the_verb() -> TestResult {
     }
     let lab = Lab::on("turing")?;
     let device = ["plan", "--device", "virtual:/dev/zero"];
-    refused(lab.gpubench(device), 2, "it is too long (accepted: at most 1048576 bytes)")?;
+    refused(lab.gpubench(device), 2, "it is a folder, a pipe or a device (accepted: a file)")?;
     Ok(())
 }
 

@@ -224,3 +224,46 @@ fn a_change_without_a_folder_for_its_journal_is_refused() -> TestResult {
     assert_eq!(names, ["out", "short.toml"]);
     Ok(())
 }
+
+/// A clock that is five seconds before 1970.
+const OLD_CLOCK: &str = "#include <time.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n\
+     int clock_gettime(clockid_t id, struct timespec *at) {\n\
+     if (id != CLOCK_REALTIME) return syscall(SYS_clock_gettime, id, at);\n\
+     at->tv_sec = -5; at->tv_nsec = 0; return 0; }\n";
+
+#[test]
+fn a_limit_of_the_host_is_one_line_with_the_number_needed() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    lab.write("clock.c", OLD_CLOCK)?;
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o", &lab.arg("clock.so"), &lab.arg("clock.c")]);
+    finish(compiler)?.ended_with(0)?;
+    let run = format!(
+        "matrix --device {} --profile short.toml --mechanism exclusive --out out",
+        lab.device()
+    );
+    let old_clock = format!("export LD_PRELOAD={}", lab.arg("clock.so"));
+    let limited = |before: &str, line: &str| {
+        let script = format!("{before}; exec {} {line}", program().display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).env("XDG_STATE_HOME", lab.path("state"));
+        shell.current_dir(lab.path(""));
+        finish(shell)
+    };
+    for (before, line, said) in [
+        ("ulimit -n 32", "list axes", "open files is 32 files, and 64 are needed (ulimit -n)"),
+        ("ulimit -n 80", &run, "open files is 80 files, and 96 are needed (ulimit -n)"),
+        ("ulimit -v 1000000", "list axes", "address space is 1000000 KiB, and 2097152 are needed"),
+        ("ulimit -v 9000000", &run, "address space is 9000000 KiB, and "),
+        ("ulimit -f 4000000", &run, "the size of a file is "),
+        (&old_clock, "list axes", "the clock of this host is before 1970 (accepted: "),
+    ] {
+        let ended = limited(before, line)?.ended_with(7)?;
+        let lines: Vec<&str> = ended.stderr.lines().collect();
+        assert!(lines.len() == 1 && lines[0].contains(said), "{before}: {}", ended.stderr);
+        assert!(!lab.path("out").exists(), "{before}");
+    }
+    // A limit that the host lets a process raise is none.
+    limited("ulimit -Sn 32", &run)?.ended_with(0)?;
+    Ok(())
+}

@@ -1,5 +1,6 @@
 //! Damaged and changed records: each is named by every verb that reads it, none silently.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -150,6 +151,125 @@ fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format(lab: &La
         let all = done.stdout + &done.stderr;
         assert!(all.contains(said), "{args:?}: {all}");
     }
+    Ok(())
+}
+
+// Forged records: one value of each class is changed, and the checksums are made again.
+
+/// Parts of the schema that no run of this test has, with what is put there.
+const ABSENT: [(&str, &str); 9] = [
+    ("service", "[{}]"),
+    ("incomplete_reason", "\"forged\""),
+    ("interruptions", "[{}]"),
+    ("superseded", "[{}]"),
+    ("fault_trials_stopped", "\"forged\""),
+    ("records_left_out", "[\"forged\"]"),
+    ("device_speed", "{}"),
+    ("dose_curves", "[{}]"),
+    ("tenant_limits", "[{}]"),
+];
+
+/// The first place of each class of values: elements of one list are of one class.
+fn classes(value: &Value, class: &str, place: &str, found: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let escaped = key.replace('~', "~0").replace('/', "~1");
+                classes(value, &format!("{class}.{key}"), &format!("{place}/{escaped}"), found);
+            }
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                classes(item, &format!("{class}[]"), &format!("{place}/{at}"), found);
+            }
+        }
+        _ => {
+            found.entry(class.to_owned()).or_insert_with(|| place.to_owned());
+        }
+    }
+}
+
+fn forge(value: &mut Value) {
+    *value = match value {
+        Value::Bool(is) => Value::Bool(!*is),
+        Value::Number(number) => match number.as_u64() {
+            Some(whole) => (whole + 1).into(),
+            None => (number.as_f64().unwrap_or(0.0) * 1.25 + 0.125).into(),
+        },
+        Value::String(text) => (text.clone() + "1").into(),
+        _ => "forged".into(),
+    };
+}
+
+/// Parts that a report makes anew.
+const MADE: [&str; 4] = [".matrix", ".overall", ".claims", ".operator"];
+
+/// What `--verify` finds in the record, or that a report shows the scores of its cells in place of
+/// a forged one; `None` for neither.
+fn found(dir: &Path, class: &str, scores: &Value) -> Option<&'static str> {
+    let Ok(verified) = gpubench::verbs::verified(dir, None) else {
+        return Some("refused");
+    };
+    if !verified.problems.is_empty() {
+        return Some("named");
+    }
+    let opened = gpubench::verbs::open_scored(dir, gpubench::verbs::Repair::No).ok()?;
+    let is_made = MADE.iter().any(|part| class.starts_with(part));
+    (is_made && scores_of(&opened.run) == *scores).then_some("scored again")
+}
+
+fn scores_of(run: &gpubench_record::RunRecord) -> Value {
+    let all = serde_json::to_value(run).unwrap_or_default();
+    MADE.iter().map(|part| all[&part[1..]].clone()).collect()
+}
+
+#[test]
+fn a_record_with_one_forged_value_is_refused_named_or_scored_again() -> TestResult {
+    let lab = Lab::on("turing")?;
+    let more = ["--mechanism=exclusive,time-slicing", "--axis=compute/sm,memory,fault"];
+    finish(lab.matrix("run", &[&more[..], &["--fault-trials=1", "--probes"]].concat()))?
+        .ended_with(0)?;
+    let (dir, path) = (lab.path("run"), lab.path("run/record.json"));
+    let whole: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
+    let opened = gpubench::verbs::open_scored(&dir, gpubench::verbs::Repair::No)?;
+    let scores = scores_of(&opened.run);
+    assert_eq!(found(&dir, "", &scores), None, "an intact record");
+    let mut all = BTreeMap::new();
+    classes(&whole, "", "", &mut all);
+    // Every part of the schema is there, or is put there.
+    let schema = include_str!("../../../reports/schema/record.json");
+    let schema: Value = serde_json::from_str(schema)?;
+    let parts = schema["properties"].as_object().ok_or("no parts")?;
+    let is_there = |part: &str| whole[part].as_array().is_none_or(|all| !all.is_empty());
+    for part in parts.keys() {
+        let here = whole.get(part).is_some() && is_there(part);
+        // What a reader finds wrong is never read.
+        let there = part == "problems" || ABSENT.iter().any(|(absent, _)| absent == part);
+        assert!(here || there, "{part} is neither in the record nor in the list");
+    }
+    let mut unseen = Vec::new();
+    let mut count = 0;
+    let mut tried = |class: &str, changed: &Value| -> TestResult {
+        std::fs::write(&path, serde_json::to_string_pretty(changed)?)?;
+        gpubench_store::seal(&dir)?;
+        count += 1;
+        if found(&dir, class, &scores).is_none() {
+            unseen.push(class.to_owned());
+        }
+        Ok(())
+    };
+    for (class, place) in &all {
+        let mut changed = whole.clone();
+        forge(changed.pointer_mut(place).ok_or("no value")?);
+        tried(class, &changed)?;
+    }
+    for (part, text) in ABSENT {
+        let mut changed = whole.clone();
+        changed[part] = serde_json::from_str(text)?;
+        tried(part, &changed)?;
+    }
+    assert!(count >= 60, "{count}");
+    assert_eq!(unseen, [] as [String; 0], "of {count}");
     Ok(())
 }
 

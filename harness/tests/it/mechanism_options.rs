@@ -10,7 +10,9 @@ use serde_json::Value;
 
 use super::support::fault::{done, mechanism_row, outcome};
 use super::support::guarded::Resident;
-use crate::support::{Error, Finished, Lab, TestResult, finish, program, quick_hopper, text};
+use crate::support::{
+    Error, Finished, Lab, SHORT, TestResult, finish, program, quick_hopper, text,
+};
 
 /// The settings of the time slice and their lengths (us), which differ from every built-in machine.
 const SLICES: [(&str, u32); 3] = [("short", 700), ("medium", 3_000), ("long", 20_000)];
@@ -355,5 +357,61 @@ fn without_instances_a_run_needs_permission_to_create_them() -> TestResult {
         divided.device.transact(|state, _| (state.mig.current, mig::instances(state).count()))?;
     assert_eq!(left, (true, 0), "the state from before");
     assert_eq!(divided.host.lab.journal(), "");
+    Ok(())
+}
+
+/// The first and the last value that an option accepts, as in a profile.
+fn ends(accepted: &[&str]) -> [String; 2] {
+    match accepted {
+        [range] if range.contains(" to ") => {
+            let (least, greatest) = range.split_once(" to ").unwrap_or_default();
+            [least.to_owned(), greatest.to_owned()]
+        }
+        // Layouts, of which the list has no ends.
+        ["auto", example, ..] if example.contains('+') => {
+            ["1g+1g", "4g+3g"].map(|layout| format!("\"{layout}\""))
+        }
+        ["auto", ..] => ["1g", "7g"].map(|layout| format!("\"{layout}\"")),
+        words => [words[0], words[words.len() - 1]].map(|word| {
+            if matches!(word, "true" | "false") { word.to_owned() } else { format!("\"{word}\"") }
+        }),
+    }
+}
+
+/// No accepted value of an option makes a mechanism fail: what this host cannot do is waived, with
+/// what the user can do.
+#[test]
+fn the_least_and_the_greatest_value_of_every_option_are_measured_or_waived() -> TestResult {
+    let names = gpubench_catalogue::mechanism::names();
+    let mechanisms = names.iter().filter_map(|name| gpubench_host::mechanism::find(name));
+    let entries: Vec<_> = mechanisms.map(|one| one.entry()).collect();
+    assert_eq!(entries.len(), names.len());
+    for (end, what) in ["least", "greatest"].into_iter().enumerate() {
+        let lab = Lab::on("hopper")?;
+        // A victim that abides by the least limit.
+        let share = if end == 0 { "share = 0.01\n" } else { "" };
+        let mut profile = share.to_owned() + SHORT;
+        for entry in entries.iter().filter(|entry| !entry.options.is_empty()) {
+            profile += &format!("[{}]\n", entry.name);
+            for option in entry.options {
+                profile += &format!("{} = {}\n", option.key, ends(option.accepted)[end]);
+            }
+        }
+        lab.write("short.toml", &profile)?;
+        let run = finish(lab.matrix("out", &["--allow-reconfigure"]))?;
+        let record = lab.record("out").map_err(|error| format!("{error}: {}", run.text()))?;
+        for row in &record.mechanisms {
+            let (kind, reason) = (row.outcome.outcome, &row.outcome.reason);
+            let has_remedy = kind == OutcomeKind::Waived && row.remedy.is_some();
+            assert!(
+                kind == OutcomeKind::Measured || has_remedy,
+                "{what} {}: {reason:?}",
+                row.variant
+            );
+        }
+        let measured = record.mechanisms.iter().filter(|row| row.outcome.is_measured()).count();
+        assert!(measured + 2 >= names.len(), "{what}: {measured}");
+        assert_eq!(run.code, Some(0), "{what}: {}", run.text());
+    }
     Ok(())
 }

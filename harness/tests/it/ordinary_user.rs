@@ -352,3 +352,31 @@ fn visible_devices_are_an_allotment() -> TestResult {
     assert!(!inside.stderr.contains("is not in"), "{}", inside.stderr);
     Ok(())
 }
+
+/// A service of the system has no home and no folder of its own: the names in the shared folder are
+/// free for every user, who could exchange the library that is loaded from there.
+#[test]
+fn a_folder_that_another_user_made_first_is_not_used() -> TestResult {
+    if !is_root() {
+        // Only root makes a file of another user.
+        return Ok(());
+    }
+    let lab = Lab::on("hopper")?;
+    let shared = lab.path("shared");
+    std::fs::create_dir(&shared)?;
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o1777))?;
+    let taken = shared.join("gpubench-0");
+    std::fs::create_dir(&taken)?;
+    std::fs::set_permissions(&taken, std::fs::Permissions::from_mode(0o777))?;
+    std::os::unix::fs::chown(&taken, Some(OTHER), Some(OTHER))?;
+    let before = std::fs::metadata(&taken)?.modified()?;
+    let mut run = lab.matrix("out", &["--mechanism", "exclusive"]);
+    run.env("TMPDIR", &shared);
+    for name in ["HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"] {
+        run.env_remove(name);
+    }
+    finish(run)?.ended_with(0)?;
+    assert_eq!(std::fs::metadata(&taken)?.modified()?, before, "something was made in it");
+    assert_eq!(std::fs::read_dir(&shared)?.count(), 1, "something was left beside it");
+    Ok(())
+}

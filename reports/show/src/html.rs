@@ -1,11 +1,14 @@
 //! The document as one HTML page: no script, no fonts, no network. `maud` escapes every text.
 
+use gpubench_record::acts;
 use maud::{Markup, PreEscaped, html};
 
 use crate::model::{Block, Cell, Kind, Page, Table};
 
 pub const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
     <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+    <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+    'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\"/>\n\
     <link rel=\"icon\" href=\"data:,\"/>\n";
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:80rem;\
@@ -133,8 +136,7 @@ fn cell(of: &Cell, kind: Kind, notes: &[String]) -> Markup {
 pub fn allowed(text: &str) -> String {
     let replace = |c: char| match c {
         '\n' => c,
-        '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
-        c if c.is_control() => '\u{fffd}',
+        c if acts(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(replace).collect()

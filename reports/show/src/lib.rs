@@ -12,7 +12,9 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-pub use data::{csv, json, junit};
+use gpubench_record::acts;
+
+pub use data::{csv, inert, json, junit};
 pub use markdown::escape as markdown_escape;
 pub use model::{
     Block, Cell, Chart, Column, Kind, Line, Look, MISSING_TEXT, Notes, PIPED_WIDTH, Page, Paint,
@@ -52,10 +54,10 @@ impl Table {
     }
 }
 
-/// Replaces control characters, so that text of a record cannot control a terminal.
+/// Replaces characters that act, so that text of a record cannot control a terminal or hide.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if acts(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// `a`, `a and b`, `a, b and c`; with `or` as the last word likewise.

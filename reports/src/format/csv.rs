@@ -6,6 +6,8 @@ use gpubench_record::{
     ClaimRow, DoseCurve, Ends, Estimate, MatrixRow, OperatorRow, RunRecord, TenantTime,
 };
 
+use gpubench_show::inert;
+
 use super::document::changed_thresholds;
 use super::rfc4180::{Terminator, WriterBuilder};
 use super::{Format, RenderOptions, Rendered, curves};
@@ -58,10 +60,10 @@ fn render(record: &RunRecord, _options: &RenderOptions, out: &mut dyn Write) -> 
     let mut lines = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(out);
     lines.write_record(&header)?;
     for row in &record.matrix {
-        lines.write_record(fields(record, row))?;
+        lines.write_record(fields(record, row).into_iter().map(inert))?;
     }
     for line in further_lines(record, header.len()) {
-        lines.write_record(line)?;
+        lines.write_record(line.into_iter().map(inert))?;
     }
     Ok(lines.flush()?)
 }

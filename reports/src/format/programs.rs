@@ -209,8 +209,8 @@ impl Gauges {
         for (labels, value) in values {
             let all = device.into_iter().chain(labels).filter(|(_, value)| !value.is_empty());
             let all = all.map(|(name, value)| {
-                let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-                format!("{name}=\"{}\"", value.replace('\n', "\\n"))
+                let value = clean(value).replace('\\', "\\\\").replace('"', "\\\"");
+                format!("{name}=\"{value}\"")
             });
             let all = all.collect::<Vec<_>>().join(",");
             let _ = writeln!(text, "gpubench_{name}{{{all}}} {value}");

@@ -19,7 +19,7 @@ use gpubench_sample_records::row;
 use gpubench_show::Look;
 use gpubench_store::latency::{CurveOf, Latencies, LatencyChart, LatencyCurve};
 
-use super::{CATALOGUE, RenderError, RenderOptions, VIRTUAL_TITLE, View, find};
+use super::{CATALOGUE, RenderError, RenderOptions, VIRTUAL_TITLE, View, find, rfc4180};
 
 const FOR_PEOPLE: [&str; 3] = ["text", "html", "md"];
 
@@ -209,4 +209,52 @@ fn the_time_of_a_run_stands_beside_its_prediction() {
     assert_eq!(row("contexts")[3..5], ["100.0 s", "25.0 %"]);
     assert_eq!(row("proofs")[2], "12.0 s guessed");
     assert_eq!(row("whole run")[2..4], ["360.0 s", "400.0 s"]);
+}
+
+/// Text of a record that acts on what shows it, in every field that a person can have written.
+#[test]
+fn foreign_text_is_inert_in_every_format() {
+    const HOSTILE: [&str; 4] = [
+        "\u{1b}[2J\u{202e}gpj.exe\u{2066}",
+        "=HYPERLINK(\"http://x\")",
+        "-2+3|cmd",
+        "\"} 1\n# EOF\nx{a=\"<img src=x onerror=y>](http://x)",
+    ];
+    for hostile in HOSTILE {
+        let mut record = sample_records::real();
+        let text = || hostile.to_owned();
+        (record.device.name, record.device.driver) = (text(), text());
+        (record.profile.name, record.incomplete_reason) = (text(), Some(text()));
+        record.problems = vec![text()];
+        for row in &mut record.matrix {
+            (row.victim, row.aggressor) = (Some(text()), Some(text()));
+            (row.variant, row.outcome.reason) = (text(), Some(text()));
+            (row.warnings, row.claimed) = (vec![text()], vec![text()]);
+        }
+        for format in CATALOGUE.iter().filter(|format| format.name != "json") {
+            let (name, rendered) = (format.name, render(format.name, &record, &options()));
+            let acting =
+                rendered.chars().find(|c| gpubench_record::acts(*c) && !"\r\n".contains(*c));
+            assert_eq!(acting, None, "{name}: {hostile:?}");
+            let is_markup = matches!(name, "html" | "md" | "junit");
+            assert!(!is_markup || !rendered.contains("<img"), "{name}");
+            match name {
+                "csv" => {
+                    let mut lines = rfc4180::Reader::from_reader(rendered.as_bytes());
+                    let fields = lines.records().flat_map(|line| {
+                        line.unwrap().iter().map(str::to_owned).collect::<Vec<_>>()
+                    });
+                    let formula =
+                        |field: &String| field.starts_with(['=', '@']) || field == hostile;
+                    let found: Vec<String> = fields.filter(formula).collect();
+                    let is_plain = !hostile.starts_with(['=', '-']);
+                    assert!(is_plain || found.is_empty(), "{found:?}");
+                }
+                "html" => assert!(rendered.contains("default-src 'none'")),
+                "md" => assert!(!rendered.replace("\\]", "").contains("](http"), "{hostile}"),
+                "openmetrics" => assert_eq!(rendered.matches("\n# EOF").count(), 1),
+                _ => {}
+            }
+        }
+    }
 }

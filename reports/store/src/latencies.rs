@@ -5,7 +5,7 @@
 //! scheduled instant to completion. Times count from the start of the cell, so a log on the virtual
 //! clock depends on the seed alone. A tenant without such requests has no line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -150,7 +150,8 @@ impl LatencyFile {
         let bytes = read_bytes(path)?;
         let mut encoded = BTreeMap::new();
         for entry in IntervalLogIterator::new(&bytes) {
-            let entry = entry.map_err(|error| unusable(path, &format!("{error:?}")))?;
+            let entry =
+                entry.map_err(|error| unusable(path, &format!("it is damaged: {error:?}")))?;
             if let LogEntry::Interval(interval) = entry {
                 let tag = interval.tag().map_or("", |tag| tag.as_str());
                 encoded.insert(tag.to_owned(), interval.encoded_histogram().to_owned());
@@ -184,6 +185,23 @@ impl LatencyFile {
         Ok(file)
     }
 
+    /// One sentence for each tenant in a cell whose latencies are not those of the samples.
+    pub(super) fn differences(&self, samples: &Self) -> Result<Vec<String>, StoreError> {
+        let tags: BTreeSet<&String> = self.encoded.keys().chain(samples.encoded.keys()).collect();
+        let mut found = Vec::new();
+        for tag in tags {
+            let (own, made) = (self.decoded(tag)?, samples.decoded(tag)?);
+            if own != made {
+                let (own, made) = (own.count(), made.count());
+                let path = self.path.display();
+                found.push(format!(
+                    "{path}: the {own} latencies of {tag} are not the {made} of its samples"
+                ));
+            }
+        }
+        Ok(found)
+    }
+
     fn keep(&mut self, ended: Option<(String, String, Latencies)>) -> Result<(), StoreError> {
         let Some((cell, tenant, latencies)) = ended else {
             return Ok(());
@@ -203,7 +221,11 @@ impl LatencyFile {
 
     /// The latencies of one tenant in one cell; none if the file has no such line.
     pub(super) fn load(&self, cell: &str, tenant: &str) -> Result<Latencies, StoreError> {
-        let Some(encoded) = self.encoded.get(&tag(cell, tenant)) else {
+        self.decoded(&tag(cell, tenant))
+    }
+
+    fn decoded(&self, tag: &str) -> Result<Latencies, StoreError> {
+        let Some(encoded) = self.encoded.get(tag) else {
             return Latencies::new().map_err(|error| unusable(&self.path, &error));
         };
         let bytes = STANDARD.decode(encoded);

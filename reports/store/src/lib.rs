@@ -243,6 +243,31 @@ impl Record {
         Ok(self.latencies.get_or_init(|| file))
     }
 
+    /// The record that its events give, without scores.
+    ///
+    /// # Errors
+    /// When it has none, or they cannot be read.
+    pub fn from_events(&self) -> Result<RunRecord, StoreError> {
+        Ok(rebuild::rebuild(&self.dir, read_events(&self.dir)?, false)?.0)
+    }
+
+    /// What is wrong with the files beside `record.json` whether or not checksums cover them: one
+    /// sentence for each.
+    pub fn problems_of_side_files(&self) -> Vec<String> {
+        let (own, samples) = (self.dir.join(LATENCIES_FILE), self.dir.join(SAMPLES_FILE));
+        let mut problems = Vec::new();
+        if own.exists() && samples.exists() {
+            let found = LatencyFile::open(&own)
+                .and_then(|own| own.differences(&LatencyFile::of_samples(&samples)?));
+            problems.extend(found.unwrap_or_else(|error| vec![error.to_string()]));
+        }
+        match self.telemetry() {
+            Ok(rows) => problems.extend(telemetry::problems(&self.dir, &self.run.plan, &rows)),
+            Err(error) => problems.push(error.to_string()),
+        }
+        problems
+    }
+
     fn no_samples(&self, cell: &str, tenant: &str) -> StoreError {
         StoreError::NoSamples {
             dir: self.dir.clone(),

@@ -1,8 +1,9 @@
 //! `telemetry.parquet`: the readings of a run as one long table, written, compared and read.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use gpubench_record::TelemetryRow;
+use gpubench_record::{Plan, TelemetryRow};
 
 use super::error::StoreError;
 use super::files::replace;
@@ -76,6 +77,31 @@ pub fn write_telemetry(path: &Path, rows: &[TelemetryRow]) -> Result<(), StoreEr
 /// When the file does not match its checksum, is no Parquet file, or lacks a column.
 pub fn read_telemetry(path: &Path) -> Result<Vec<TelemetryRow>, StoreError> {
     read(path, &TABLE.names(), from_columns)
+}
+
+/// What readings cannot be: of a cell or trial that was not planned, in two units, or a number that
+/// nothing measures.
+pub(super) fn problems(dir: &Path, plan: &Plan, rows: &[TelemetryRow]) -> Option<String> {
+    let cells = plan.all_cells().map(|cell| cell.id.as_str());
+    let trials = plan.all_fault_trials().map(|trial| trial.id.as_str());
+    let known: BTreeSet<&str> = cells.chain(trials).chain([""]).collect();
+    let mut units: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for row in rows {
+        let unit = units.entry((&row.source, &row.metric)).or_insert(&row.unit);
+        let is_number = row.value.is_finite() && row.value >= 0.0;
+        if !known.contains(row.cell.as_str()) || *unit != row.unit || !is_number {
+            wrong.push(row);
+        }
+    }
+    let first = wrong.first()?;
+    let (count, path) = (wrong.len(), dir.join(TELEMETRY_FILE));
+    let TelemetryRow { t_ns, cell, source, metric, value, unit } = first;
+    Some(format!(
+        "{}: {count} readings cannot be, the first {source} {metric} {value} {unit} at {t_ns} ns \
+         in {cell:?}",
+        path.display()
+    ))
 }
 
 /// All readings in the folder of a record: from the log if that exists, else from Parquet; none

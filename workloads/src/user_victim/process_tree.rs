@@ -19,6 +19,8 @@ pub struct Process {
     pub parent: u32,
     pub group: u32,
     pub is_gone: bool,
+    /// Whether a signal has stopped it.
+    pub is_stopped: bool,
 }
 
 impl Process {
@@ -36,6 +38,7 @@ impl Process {
             group: stat.pgrp.try_into().ok()?,
             // Ended and not reaped (proc_pid_stat(5)).
             is_gone: matches!(stat.state, 'Z' | 'X'),
+            is_stopped: stat.state == 'T',
         })
     }
 }
@@ -119,7 +122,7 @@ mod tests {
     use super::{Process, among};
 
     fn process(pid: u32, parent: u32) -> Process {
-        Process { pid, parent, group: pid, is_gone: false }
+        Process { pid, parent, group: pid, is_gone: false, is_stopped: false }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::limits::LimitError;
+
 /// See `virtual_gpu.rs`; the names are part of the format of a virtual device's folder.
 pub const ENV: &str = "GPUBENCH_VIRTUAL_GPU";
 pub const SAMPLE_ENV: &str = "GPUBENCH_VIRTUAL_GPU_SAMPLE";
@@ -23,6 +25,8 @@ pub struct Absent;
 pub enum VirtualGpuError {
     #[error(transparent)]
     Machine(#[from] Absent),
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// Another reason, of which there is none.
     #[error("{0}")]
     Other(Infallible),

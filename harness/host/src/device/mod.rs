@@ -7,6 +7,7 @@ pub mod absent;
 mod blocking;
 mod ceiling;
 pub mod identity;
+pub mod limits;
 pub mod lock;
 pub mod mig;
 pub mod nvml;

@@ -4,8 +4,8 @@
 //! process, `gpubench cleanup` or the next process removes it. Containers that share a parent
 //! folder have process ids of their own, so only the lock decides.
 
-use std::fs::{File, OpenOptions, Permissions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -65,6 +65,19 @@ impl PrivateFolder {
     }
 }
 
+/// Makes a folder that this user alone can read and write, with those above it, unless it is there.
+///
+/// # Errors
+/// When it cannot be made, is a link, or belongs to another user, who could exchange its files.
+pub fn make_own(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let folder = open(path)?;
+    if folder.metadata()?.mode() & 0o077 != 0 {
+        folder.set_permissions(Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
 /// Whether the process that made this folder has ended without keeping it.
 #[must_use]
 pub fn is_dead(root: &Path) -> bool {
@@ -110,7 +123,26 @@ pub(super) fn is_same(held: &File, path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{MARK, PrivateFolder, is_dead, remove_dead};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use super::{MARK, Permissions, PrivateFolder, is_dead, make_own, remove_dead};
+
+    #[test]
+    fn a_parent_folder_of_another_user_or_behind_a_link_is_refused() -> std::io::Result<()> {
+        let parent = tempfile::tempdir()?;
+        let (own, link) = (parent.path().join("a/own"), parent.path().join("link"));
+        make_own(&own)?;
+        std::fs::set_permissions(&own, Permissions::from_mode(0o777))?;
+        make_own(&own)?;
+        assert_eq!(own.metadata()?.permissions().mode() & 0o777, 0o700);
+        symlink(&own, &link)?;
+        assert!(make_own(&link).is_err());
+        // Root alone can give a folder away.
+        if chown(&own, Some(1), None).is_ok() {
+            assert!(make_own(&own).is_err());
+        }
+        Ok(())
+    }
 
     #[test]
     fn only_the_folders_of_dead_processes_are_removed() -> std::io::Result<()> {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -14,13 +14,14 @@ use flate2::read::ZlibDecoder;
 use gpubench_virtual_gpu::device::DeviceError;
 use gpubench_virtual_gpu::host_process::own_uid;
 use gpubench_virtual_gpu::machine::{BUILT_IN, MachineError};
-use gpubench_virtual_gpu::session::{MEMORY_FILE, SessionError};
+use gpubench_virtual_gpu::session::{MEMORY_FILE, SessionError, memory_bytes};
 use gpubench_virtual_gpu::{NAMES as COMMANDS, nvidia_cuda_mps};
 use procfs::{Current, Meminfo};
 use rustix::fs::{MemfdFlags, memfd_create, statfs};
 use rustix::process::{DumpableBehavior, dumpable_behavior};
 
-use super::private_folder::{PrivateFolder, is_dead, remove_dead};
+use super::limits::{self, LimitError};
+use super::private_folder::{PrivateFolder, is_dead, make_own, remove_dead};
 
 // `absent.rs` has the same names for builds without the virtual GPU.
 pub use gpubench_virtual_gpu::cgroup::TREE;
@@ -67,6 +68,8 @@ pub enum VirtualGpuError {
     NoFolder(String),
     #[error(transparent)]
     Machine(#[from] MachineError),
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     #[error(transparent)]
     Session(#[from] SessionError),
     #[error(transparent)]
@@ -120,6 +123,7 @@ impl InMemory {
 impl VirtualGpu {
     pub fn start(machine: &str, time: TimeMode, seed: u64) -> Result<Self, VirtualGpuError> {
         let machine = Machine::load(machine)?;
+        limits::of_memory(memory_bytes(&machine), true)?;
         let mut gpu = Self { root: private_folder()?, machine, memory: None };
         let device = gpu.device_dir();
         let io = |source| SessionError::Io { path: device.display().to_string(), source };
@@ -248,9 +252,9 @@ fn private_folder() -> Result<PrivateFolder, VirtualGpuError> {
 /// kills a tenant that writes to it while the disk is full.
 const ROOM_BYTES: u64 = 1 << 30;
 
-/// The cache folder, the runtime folder, then the temporary folder: any of them may forbid
-/// execution. All users share the last, so its name holds the user's id. Those in memory come
-/// first, and those on a full disk last.
+/// The cache folder, the runtime folder, then one in the temporary folder with the user's id in its
+/// name, and the temporary folder itself, where another user has taken that name: any of them may
+/// forbid execution. Those in memory come first, and those on a full disk last.
 fn parents() -> Vec<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
@@ -258,7 +262,7 @@ fn parents() -> Vec<PathBuf> {
         .into_iter()
         .chain(variable("XDG_RUNTIME_DIR"))
         .map(|folder| folder.join("gpubench"))
-        .chain([std::env::temp_dir().join(format!("gpubench-{}", own_uid()))])
+        .chain([std::env::temp_dir().join(format!("gpubench-{}", own_uid())), std::env::temp_dir()])
         .collect();
     // The sort is stable: equal ones stay in their order.
     parents.sort_by_key(|parent| (!has_room(parent), !is_in_memory(parent)));
@@ -294,13 +298,7 @@ fn memory_folder() -> Option<InMemory> {
     if !is_in_memory(&parent) || !has_room(&parent) {
         return None;
     }
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(&parent).ok()?;
-    // Every user may make this name first, and could then exchange what is in it.
-    let found = std::fs::symlink_metadata(&parent).ok()?;
-    if !found.is_dir() || found.uid() != own_uid() || found.mode() & 0o077 != 0 {
-        return None;
-    }
+    make_own(&parent).ok()?;
     remove_dead(&parent, PREFIX);
     let folder = PrivateFolder::make_in(&parent, PREFIX).ok()?;
     File::create_new(folder.path().join(MEMORY_FILE)).ok()?;
@@ -339,8 +337,10 @@ fn free_memory() -> u64 {
 /// Makes the private folder in a parent folder; `None` if that is not possible, or if the library
 /// cannot be loaded from there.
 fn make_in(parent: &Path) -> Option<PrivateFolder> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(parent).ok()?;
+    // All users share the temporary folder; what is made in it is of this user.
+    if parent != std::env::temp_dir() {
+        make_own(parent).ok()?;
+    }
     remove_dead(parent, PREFIX);
     let root = PrivateFolder::make_in(parent, PREFIX).ok()?;
     let object = fill(root.path()).ok()?;
@@ -379,7 +379,9 @@ pub fn remove_leftovers() -> Vec<PathBuf> {
 
 /// Removes the parent folders that hold nothing any more.
 pub fn remove_empty_parents() {
-    for parent in parents().into_iter().chain([shared_memory()]) {
+    let temporary = std::env::temp_dir();
+    let own = parents().into_iter().filter(|parent| *parent != temporary);
+    for parent in own.chain([shared_memory()]) {
         // One that is not empty, or does not exist, stays as it is.
         let _ = std::fs::remove_dir(parent);
     }

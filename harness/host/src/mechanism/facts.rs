@@ -35,6 +35,8 @@ pub struct HostFacts {
     pub compute_capability: (i32, i32),
     pub uuid: String,
     pub memory_mib: u64,
+    /// The part that the driver keeps for itself.
+    pub reserved_mib: u64,
     /// The compute mode, by the vendor's name: which processes may have a context.
     pub compute_mode: Option<String>,
     /// Whether MIG mode is on; `None` if the device has no MIG.
@@ -134,7 +136,8 @@ impl HostFacts {
             cuda: nvml.library().sys_cuda_driver_version().unwrap_or(0),
             compute_capability: capability.map_or((0, 0), |cc| (cc.major, cc.minor)),
             uuid: nvml.uuid().to_owned(),
-            memory_mib: memory.map_or(0, |memory| memory.total >> 20),
+            memory_mib: memory.as_ref().map_or(0, |memory| memory.total >> 20),
+            reserved_mib: memory.as_ref().map_or(0, |memory| memory.reserved >> 20),
             // Some hypervisors do not report it. A mode that refuses tenants then waives the
             // mechanism when they open their contexts.
             compute_mode: nvml.compute_mode().ok().map(str::to_owned),

@@ -117,10 +117,10 @@ impl Mechanism for Hami {
             }),
             checks: OpeningChecks {
                 sm_placement: false,
-                over_limit_bytes: Some(memory_cap::beyond_bytes(cx.facts, limit_mib)),
+                over_limit_bytes: limit_mib.map(|mib| memory_cap::beyond_bytes(cx.facts, mib)),
             },
             refuses_outsiders: false,
-            memory_limit_bytes: Some(limit_mib << 20),
+            memory_limit_bytes: limit_mib.map(|mib| mib << 20),
             compute_limit: (sm < NO_LIMIT_PCT)
                 .then(|| ComputeLimit { share: f64::from(sm) / 100.0, of: Compute::Time }),
             required: required(cx),
@@ -144,7 +144,9 @@ impl Mechanism for Hami {
         let mut put = |name: &str, value: std::ffi::OsString| env.insert(name.into(), value);
         put("LD_PRELOAD", library.path.clone().into());
         put("CUDA_REDIRECT", library.path.clone().into());
-        put("CUDA_DEVICE_MEMORY_LIMIT", format!("{}M", limit_mib(cx)).into());
+        if let Some(mib) = limit_mib(cx) {
+            put("CUDA_DEVICE_MEMORY_LIMIT", format!("{mib}M").into());
+        }
         put("CUDA_DEVICE_SM_LIMIT", options.sm_pct.to_string().into());
         put("GPU_CORE_UTILIZATION_POLICY", "FORCE".into());
         let cache = folder.join(format!("tenant-{slot}.cache"));
@@ -162,10 +164,8 @@ impl Mechanism for Hami {
             return Vec::new();
         };
         let path = library.path.display().to_string();
-        let mut proofs = vec![
-            serves(&path, &library.hash, observed),
-            memory_cap::shown(limit_mib(cx), observed),
-        ];
+        let mut proofs = vec![serves(&path, &library.hash, observed)];
+        proofs.extend(limit_mib(cx).map(|mib| memory_cap::shown(mib, observed)));
         proofs.extend(mapped(&path, observed));
         if cx.profile.hami.sm_pct < NO_LIMIT_PCT {
             proofs.push(limiter(observed));
@@ -176,9 +176,9 @@ impl Mechanism for Hami {
     }
 }
 
-/// The memory limit of each tenant.
-fn limit_mib(cx: &MechanismContext<'_>) -> u64 {
-    memory_cap::part_mib(cx.facts, cx.profile.hami.memory_pct)
+/// The memory limit of each tenant; `None` if there is none.
+fn limit_mib(cx: &MechanismContext<'_>) -> Option<u64> {
+    memory_cap::limit_mib(cx.facts, cx.profile.hami.memory_pct)
 }
 
 /// The library is in every process while it is measured.
@@ -188,7 +188,10 @@ const SERVES: Requirement = Requirement::at_open("the library serves every tenan
 const FINDS: Requirement = Requirement::once("the SM limiter finds its process");
 
 fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {
-    let mut required = vec![MAPPED, SERVES, memory_cap::SHOWN, memory_cap::OVER_LIMIT];
+    let mut required = vec![MAPPED, SERVES];
+    if limit_mib(cx).is_some() {
+        required.extend([memory_cap::SHOWN, memory_cap::OVER_LIMIT]);
+    }
     if cx.profile.hami.sm_pct < NO_LIMIT_PCT {
         required.push(FINDS);
     }

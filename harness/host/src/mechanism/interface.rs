@@ -204,7 +204,7 @@ pub struct OptionEntry {
 
 pub(super) const MEMORY_PCT: OptionEntry = OptionEntry {
     key: "memory_pct",
-    summary: "maximum memory of each process, in percent of the device",
+    summary: "maximum memory of each process, in percent of the device; 100 is no limit",
     accepted: &["1 to 100"],
 };
 

@@ -21,10 +21,18 @@ pub(super) fn part_mib(facts: &HostFacts, pct: u32) -> u64 {
     facts.memory_mib * u64::from(pct) / 100
 }
 
+/// A limit of that percentage; `None` where tenants have no more without it: the driver keeps a
+/// part of the device's memory for itself.
+pub(super) fn limit_mib(facts: &HostFacts, pct: u32) -> Option<u64> {
+    let mib = part_mib(facts, pct);
+    (mib < facts.memory_mib.saturating_sub(facts.reserved_mib)).then_some(mib)
+}
+
 /// Size of an allocation that a limit must refuse: a quarter more than the limit, and at most half
-/// way from the limit to the memory of the device, which itself must have room for it.
+/// way from the limit to the memory that tenants have, which itself must have room for it.
 pub(super) fn beyond_bytes(facts: &HostFacts, limit_mib: u64) -> u64 {
-    let half_way_mib = facts.memory_mib.saturating_sub(limit_mib) / 2;
+    let usable_mib = facts.memory_mib.saturating_sub(facts.reserved_mib);
+    let half_way_mib = usable_mib.saturating_sub(limit_mib) / 2;
     let quarter_mib = (limit_mib as f64 * BEYOND) as u64;
     (limit_mib + quarter_mib.min(half_way_mib).max(1)) << 20
 }
@@ -71,7 +79,7 @@ pub(super) fn shown(limit_mib: u64, observed: &Observation) -> Proof {
 mod tests {
     use gpubench_record::Condition;
 
-    use super::{HostFacts, beyond_bytes, over_limit, shown};
+    use super::{HostFacts, beyond_bytes, limit_mib, over_limit, shown};
     use crate::mechanism::{Observation, OverLimit, TenantObservation};
 
     fn observed(tenants: Vec<TenantObservation>) -> Observation {
@@ -84,6 +92,14 @@ mod tests {
         for (limit_mib, tried_mib) in [(40_000, 50_000), (8_000, 10_000), (76_000, 78_000)] {
             assert_eq!(beyond_bytes(&facts, limit_mib) >> 20, tried_mib);
         }
+    }
+
+    #[test]
+    fn a_limit_that_leaves_what_tenants_have_in_any_case_is_none() {
+        let facts = HostFacts { memory_mib: 81_920, reserved_mib: 640, ..HostFacts::default() };
+        let found = [1, 50, 99, 100].map(|pct| limit_mib(&facts, pct));
+        assert_eq!(found, [Some(819), Some(40_960), Some(81_100), None]);
+        assert!(beyond_bytes(&facts, 81_100) >> 20 < 81_280);
     }
 
     #[test]

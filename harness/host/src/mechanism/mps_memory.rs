@@ -96,10 +96,10 @@ impl Mechanism for MpsMemory {
             stage: Some(HostStage { key: variant, ..mps::stage(cx) }),
             checks: OpeningChecks {
                 sm_placement: false,
-                over_limit_bytes: Some(memory_cap::beyond_bytes(cx.facts, limit_mib)),
+                over_limit_bytes: limit_of(cx).map(|mib| memory_cap::beyond_bytes(cx.facts, mib)),
             },
             refuses_outsiders: mps::is_exclusive(cx),
-            memory_limit_bytes: Some(limit_mib << 20),
+            memory_limit_bytes: limit_of(cx).map(|mib| mib << 20),
             compute_limit: None,
             required: required(cx),
         }
@@ -139,9 +139,8 @@ impl Mechanism for MpsMemory {
         if proofs.is_empty() {
             return proofs;
         }
-        if by_group(cx) {
-            proofs.push(memory_cap::shown(limit_mib(cx), observed));
-        }
+        let shown = limit_of(cx).filter(|_| by_group(cx));
+        proofs.extend(shown.map(|mib| memory_cap::shown(mib, observed)));
         proofs.push(mps::all_sms(observed));
         proofs.extend(memory_cap::over_limit(observed));
         proofs.extend(user_program::has_variables(observed));
@@ -152,10 +151,9 @@ impl Mechanism for MpsMemory {
 fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {
     let mut required = mps::required(cx);
     required.push(mps::ALL_SMS);
-    if by_group(cx) {
-        required.push(memory_cap::SHOWN);
-    }
-    required.push(memory_cap::OVER_LIMIT);
+    let limit = limit_of(cx);
+    required.extend(limit.filter(|_| by_group(cx)).map(|_| memory_cap::SHOWN));
+    required.extend(limit.map(|_| memory_cap::OVER_LIMIT));
     required.extend(user_program::required(cx));
     required
 }
@@ -164,7 +162,12 @@ fn by_group(cx: &MechanismContext<'_>) -> bool {
     cx.profile.mps_memory.by == LimitBy::Cgroup
 }
 
-/// The memory limit of each tenant.
+/// The memory limit that tenants notice; `None` if there is none.
+fn limit_of(cx: &MechanismContext<'_>) -> Option<u64> {
+    memory_cap::limit_mib(cx.facts, cx.profile.mps_memory.memory_pct)
+}
+
+/// The memory limit that is set for each tenant.
 fn limit_mib(cx: &MechanismContext<'_>) -> u64 {
     memory_cap::part_mib(cx.facts, cx.profile.mps_memory.memory_pct)
 }

@@ -18,7 +18,7 @@ use gpubench_plan::profile::options::Priority;
 use gpubench_record::{Proof, Sharing};
 
 use super::host::{Guard, HostError};
-use super::interface::{Requirement, USUAL};
+use super::interface::{MEMORY_PCT, Requirement, USUAL};
 use super::waivers::too_little_for_share;
 use super::{
     Compute, ComputeLimit, Configuration, InForce, Mechanism, MechanismContext, MechanismEntry,
@@ -43,11 +43,7 @@ const ENTRY: MechanismEntry = MechanismEntry {
             summary: "maximum SMs of each process, in percent of the device",
             accepted: &["1 to 100"],
         },
-        OptionEntry {
-            key: "memory_pct",
-            summary: "maximum memory of each process, in percent of the device; 100 is no limit",
-            accepted: &["1 to 100"],
-        },
+        MEMORY_PCT,
         OptionEntry {
             key: "neighbours",
             summary: "priority of the neighbours' work, which is a hint",
@@ -136,8 +132,7 @@ impl Mechanism for MpsQuota {
 
 /// The memory limit of each client; `None` if there is none.
 fn memory_limit_mib(cx: &MechanismContext<'_>) -> Option<u64> {
-    let pct = cx.profile.mps_quota.memory_pct;
-    (pct < 100).then(|| memory_cap::part_mib(cx.facts, pct))
+    memory_cap::limit_mib(cx.facts, cx.profile.mps_quota.memory_pct)
 }
 
 const PERCENTAGE: Requirement =

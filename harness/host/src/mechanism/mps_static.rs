@@ -88,9 +88,11 @@ impl Mechanism for MpsStatic {
         mps::enter_mode(cx, guard)?;
         let daemon = mps::start(guard, uuid, mps::Form::Static)?;
         let tenants = cx.profile.tenants;
-        let chunks = match cx.profile.mps_static.chunks {
-            0 => even_chunks(&mps_control::send_line(&daemon, "lspart")?, uuid, tenants)?,
-            chunks => chunks,
+        let listed = mps_control::send_line(&daemon, "lspart")?;
+        let chunks = match (cx.profile.mps_static.chunks, even_chunks(&listed, uuid, tenants)) {
+            (0, even) => even?,
+            (wanted, Ok(most)) if wanted > most => return Err(too_many(wanted, most).into()),
+            (wanted, _) => wanted,
         };
         let mut partitions = Vec::new();
         for _ in 0..tenants {
@@ -134,6 +136,12 @@ fn even_chunks(listed: &str, uuid: &str, tenants: u32) -> Result<u32, ControlErr
         0 => Err(ControlError::new(doing, format!("{free} chunks for {tenants} tenants"))),
         chunks => Ok(chunks),
     }
+}
+
+fn too_many(wanted: u32, most: u32) -> ControlError {
+    let what = format!("the device has {most} chunks for each tenant, not {wanted}");
+    ControlError::new("dividing the SMs", what)
+        .with_remedy(Some("a smaller mps-static.chunks, or 0 to divide the device evenly"))
 }
 
 /// The devices in the output of `lspart` that this one can be, with their free chunks: the third

@@ -316,8 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_that_panicked_is_told_from_one_that_ended() -> Result<(), Box<dyn std::error::Error>>
-    {
+    fn a_tenant_that_panicked_has_its_own_status() -> Result<(), Box<dyn std::error::Error>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             for (status, panicked) in [(1, false), (i32::from(super::PANICKED), true)] {

@@ -117,7 +117,7 @@ pub struct MpsStaticOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MpsMemoryOptions {
-    /// Memory limit of each tenant, as a percentage of the device: 1 to 100.
+    /// Memory limit of each tenant, as a percentage of the device: 1 to 100; 100 is no limit.
     pub memory_pct: u32,
     /// What enforces the limit: `cgroup`, the driver by the tenant's control group; or `namespace`,
     /// the MPS server by the namespace that the tenant connects to.
@@ -166,7 +166,7 @@ pub struct MigMpsOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HamiOptions {
-    /// Memory limit of each tenant, as a percentage of the device: 1 to 100.
+    /// Memory limit of each tenant, as a percentage of the device: 1 to 100; 100 is no limit.
     pub memory_pct: u32,
     /// Limit of the SM time of each tenant, as a percentage: 1 to 100; 100 is no limit.
     pub sm_pct: u32,

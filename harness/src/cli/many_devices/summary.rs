@@ -73,6 +73,7 @@ fn status(end: &End) -> String {
             ExitCode::TrialFailed => "trial failed",
             ExitCode::OutputFailed => "not written",
             ExitCode::NotRestored => "not restored",
+            ExitCode::HostLimit => "a limit of the host",
             ExitCode::Inconclusive => "inconclusive",
             ExitCode::Interrupted => "interrupted",
             _ => "internal error",

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use gpubench_compare::Session;
 use gpubench_predict::parallel;
-use gpubench_record::Json;
+use gpubench_record::{Json, regular_file};
 use gpubench_store::{
     CHECKSUMS_FILE, EVENTS_FILE, RECORD_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::error::ExpectedError;
+use crate::error::{ExpectedError, RECORD_BYTES_MAX};
 
 /// Most records of one comparison, so that its memory has a limit: 1 GiB in all.
 const RECORDS_MAX: usize = 10_000;
@@ -184,7 +184,7 @@ impl Sources {
 
 /// The session of a record by the index; `None` where the index does not have it as it is now.
 pub(super) fn load(dir: &Path, sources: &Sources) -> Option<Session> {
-    let bytes = std::fs::read(path(dir)?).ok()?;
+    let bytes = regular_file::read(&path(dir)?, RECORD_BYTES_MAX).ok()?;
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let head: Head = serde_json::from_slice(&bytes[..end]).ok()?;
     let rest = &bytes[end + 1..];

@@ -13,6 +13,8 @@ use gpubench_workloads::command::RUN;
 use procfs::process::{Process, all_processes};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use gpubench_record::regular_file;
+
 use super::change::{Change, Undone, When, not_undone};
 use super::guard::{Entry, Journal, JournalError, Steps, hold, io};
 use super::mps_control::is_mps;
@@ -146,7 +148,7 @@ pub fn leftovers(
 
 /// Reads a journal that another process may hold; `None` if it is empty or gone.
 fn peek(path: &Path) -> Result<Option<Leftover>, JournalError> {
-    match File::open(path) {
+    match regular_file::open(path) {
         Ok(file) => Ok(read(&file, path)?.map(|(left, _)| left)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(source) => Err(io(path, source)),

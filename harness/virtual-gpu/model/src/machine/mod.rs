@@ -353,8 +353,11 @@ impl Machine {
 /// Longest machine file. A longer file is none.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// The text of a file. A device or a pipe has no end, so what is read is limited.
+/// The text of a regular file, up to a limit: a device has no end, and opening a pipe waits.
 fn read_text(path: &Path) -> std::io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is a folder, a pipe or a device (accepted: a file)"));
+    }
     let mut text = String::new();
     let file = std::fs::File::open(path)?;
     file.take(FILE_BYTES + 1).read_to_string(&mut text)?;
