@@ -9,7 +9,10 @@ those of ci/install-prometheus.sh, and both servers are stopped again.
 """
 
 import json
+import os
+import re
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -106,7 +109,9 @@ def worst_row(record):
     >>> worst_row({"matrix": rows})
     ('b', 'y', 0.25)
     """
-    rows = [row for row in record["matrix"] if row.get("retention")]
+    # A bound has no value.
+    known = lambda row: row.get("retention") and row["retention"]["value"] is not None
+    rows = [row for row in record["matrix"] if known(row)]
     row = min(rows, key=lambda row: row["retention"]["value"])
     return row["variant"], row["axis"], row["retention"]["value"]
 
@@ -133,15 +138,14 @@ def check(gpubench, folder):
     try:
         # Two GPUs of one host in one folder, with a metric of another exporter that joins.
         uuid = json.loads(ran(gpubench, "report", RECORD, "--format=json"))["device"]["uuid"]
-        figures = metrics.read_text()
-        night = "# TYPE gpubench_night_timestamp_seconds gauge\n"
-        for gpu, name in ((uuid, "one"), ("GPU-other", "two")):
-            text = figures.replace(uuid, gpu)
-            (server.textfiles / f"gpubench-figures-{name}.prom").write_text(text)
-            stamp = f'gpubench_night_timestamp_seconds{{UUID="{gpu}"}} {time.time():.0f}\n'
-            (server.textfiles / f"gpubench-night-{name}.prom").write_text(night + stamp)
+        os.replace(metrics, server.textfiles / "gpubench-figures-one.prom")
+        # The second one is virtual, and has the jitter that the record of the first one lacks.
+        ran(gpubench, "nightly", folder / "nights", "--reports", folder / "night", "--metrics",
+            server.textfiles, "--device", "virtual:turing", "--mechanism", "time-slicing")
+        [outcome] = server.textfiles.glob("gpubench-night-*.prom")
         (server.textfiles / "dcgm.prom").write_text(
-            f'# TYPE DCGM_FI_DEV_SM_CLOCK gauge\nDCGM_FI_DEV_SM_CLOCK{{UUID="{uuid}",gpu="0"}} 1980\n')
+            "# TYPE DCGM_FI_DEV_SM_CLOCK gauge\n"
+            f'DCGM_FI_DEV_SM_CLOCK{{UUID="{uuid}",gpu="0"}} 1980\n')
         until("both GPUs", lambda: len(server.query("count by (UUID) (gpubench_rows)")) == 2)
         joined = server.query("gpubench_complete * on (UUID) DCGM_FI_DEV_SM_CLOCK")
         assert [one["metric"]["UUID"] for one in joined] == [uuid], joined
@@ -160,8 +164,10 @@ def check(gpubench, folder):
         print(f"dashboard: {count} queries of {len(dashboard['panels'])} panels find series")
         alerts = lambda: {one["labels"]["alertname"] for one in server.api("alerts")["alerts"]}
         assert not alerts(), f"{alerts()} for a night of today"
-        aged = f'gpubench_night_timestamp_seconds{{UUID="{uuid}"}} {time.time() - OLD_S:.0f}\n''
-        (server.textfiles / "gpubench-night-one.prom").write_text(night + aged)
+        stamp = r"(?m)^(gpubench_night_timestamp_seconds{.*}) .*$"
+        aged, count = re.subn(stamp, rf"\1 {time.time() - OLD_S:.0f}", outcome.read_text())
+        assert count == 1, outcome.read_text()
+        outcome.write_text(aged)
         until("the alert of a missing night", lambda: "GpubenchNightMissing" in alerts())
         rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
         assert [rule["health"] for rule in rules] == ["ok"] * 4, rules
@@ -170,9 +176,65 @@ def check(gpubench, folder):
         server.stop()
 
 
+def check_push(gpubench, folder):
+    """Nights push to a Pushgateway with TLS; one that measures nothing keeps the figures."""
+    port, tls = free_port(), folder / "web.yml"
+    ran("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+        "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-addext",
+        "basicConstraints=critical,CA:FALSE", "-keyout", folder / "key.pem",
+        "-out", folder / "cert.pem")
+    tls.write_text("tls_server_config: "
+                   f"{{cert_file: {folder}/cert.pem, key_file: {folder}/key.pem}}\n")
+    log = open(folder / "push.txt", "w", encoding="utf-8")
+    server = subprocess.Popen(
+        [PROGRAMS / "prometheus-pushgateway", f"--web.listen-address=127.0.0.1:{port}",
+         f"--web.config.file={tls}"], stdout=log, stderr=log)
+    trust = ssl.create_default_context(cafile=folder / "cert.pem")
+    url = f"https://localhost:{port}"
+
+    def metrics():
+        with urllib.request.urlopen(f"{url}/metrics", context=trust, timeout=5) as answer:
+            return answer.read().decode()
+
+    def night(code, *more, trusted=folder / "cert.pem"):
+        done = subprocess.run(
+            [gpubench, "nightly", folder / "nights", "--reports", folder / "night", "--profile",
+             "smoke", "--mechanism", "time-slicing", "--push", url, *more], text=True,
+            capture_output=True, env=os.environ | {"SSL_CERT_FILE": str(trusted)})
+        assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
+
+    def up():
+        try:
+            return metrics()
+        except OSError:
+            return None
+
+    try:
+        until("the Pushgateway answers", up)
+        night(0, "--device", "virtual:turing")
+        kept = ("gpubench_retention", "gpubench_measured")
+        figures = lambda text: sorted(
+            line for line in text.splitlines() if line.startswith(kept))
+        first = metrics()
+        assert figures(first) and 'outcome="passed"' in first, first
+        # The second one has no device, so it knows its GPU by the nights so far.
+        night(2, "--device", "virtual:none")
+        second = metrics()
+        assert figures(second) == figures(first)
+        assert re.search(r'gpubench_night{.*outcome="not measured".*} 1', second), second
+        (folder / "empty.pem").write_text("")
+        night(5, "--device", "virtual:turing", trusted=folder / "empty.pem")
+        print("dashboard: nights push over TLS, keep figures, and fail without the certificate")
+    finally:
+        server.terminate()
+        server.wait()
+
+
 def main(gpubench):
     with tempfile.TemporaryDirectory() as folder:
         check(gpubench, Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        check_push(gpubench, Path(folder))
 
 
 if __name__ == "__main__":

@@ -35,8 +35,8 @@ use super::many_devices::child::{self, Started};
 use super::many_devices::event_loop;
 use super::matrix;
 use super::ui::Ui;
-use crate::error::ExpectedError;
 use crate::error::output::write_whole;
+use crate::error::{ExpectedError, read_text};
 use crate::verbs::session::{acknowledged, nights_so_far};
 use crate::verbs::{Opened, Repair, open_scored, report_options, shown};
 use end::{Compared, End, Outcome};
@@ -46,12 +46,12 @@ pub const EXIT_CODES: &[ExitCode] = &ExitCode::BY_PRECEDENCE;
 /// Flags of `matrix` that a night decides itself.
 pub const DECIDED: [&str; 4] = ["out", "resume", "nights", "full"];
 /// Flags that the measurement does not have, with a value.
-const OWN: [&str; 5] = ["--reports", "--metrics", "--baseline", "--limit", "--wait"];
+const OWN: [&str; 6] = ["--reports", "--metrics", "--push", "--baseline", "--limit", "--wait"];
 
 /// The folder of records that are being measured, in that of nights.
 const STAGING: &str = ".staging";
 const SUMMARY_MAX: u64 = 1 << 24;
-/// Longest wait for a run that was told to end.
+/// Longest wait for a run that got a signal to end.
 const END_LIMIT: Duration = Duration::from_secs(60);
 const WAIT_STEP: Duration = Duration::from_millis(500);
 const WAIT_MINUTES: u64 = 60;
@@ -76,11 +76,22 @@ pub struct Args {
     /// they were measured; the outcome of the night is a file of its own.
     #[arg(long, value_name = "DIR")]
     metrics: Option<PathBuf>,
+    /// Push the metrics to a Pushgateway, as https://gateway:9091
+    ///
+    /// Their group is the GPU. A night that measured nothing replaces the outcome and keeps the
+    /// figures. The certificates of the host are trusted.
+    #[arg(long, value_name = "URL")]
+    push: Option<String>,
     /// Compare with this pinned baseline (history pin) in place of the last segment of 10 nights
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
     /// Stop a measurement after so many minutes
-    #[arg(long, value_name = "MINUTES", default_value = "480", value_parser = whole::<u64>(1, 10_000))]
+    #[arg(
+        long,
+        value_name = "MINUTES",
+        default_value = "480",
+        value_parser = whole::<u64>(1, 10_000)
+    )]
     limit: u64,
     /// This host has no GPU on purpose: a night without one ends with 0
     #[arg(long, conflicts_with = "device")]
@@ -206,13 +217,13 @@ impl Night<'_> {
                 (end, printed) = &mut run => return Ok((end, printed, false)),
                 () = sleep(limit) => {}
             }
-            let told = |signal| pid.into_iter().for_each(|pid| signal_process(pid, signal));
-            told(Signal::TERM);
+            let send = |signal| pid.into_iter().for_each(|pid| signal_process(pid, signal));
+            send(Signal::TERM);
             tokio::select! {
                 (end, printed) = &mut run => return Ok((end, printed, true)),
                 () = sleep(END_LIMIT) => {}
             }
-            told(Signal::KILL);
+            send(Signal::KILL);
             let (end, printed) = run.await;
             Ok((end, printed, true))
         })?;
@@ -369,8 +380,16 @@ impl Night<'_> {
             let _ = std::fs::remove_file(unknown);
             self.metrics().join(metrics::name("night", &device.uuid))
         };
+        let group = metrics::group(&device);
         let text = metrics::outcome(end, device);
         write_whole(&path, text.as_bytes())?;
+        if let Some(url) = &self.args.push {
+            let figures = end.device.as_ref().map(|of| metrics::name("figures", &of.uuid));
+            let figures = figures.map(|name| self.metrics().join(name));
+            let figures =
+                figures.map(|path| read_text("metrics", &path, SUMMARY_MAX)).transpose()?;
+            metrics::push(url, &group, figures.unwrap_or_default() + &text)?;
+        }
         listed.and(reported)
     }
 

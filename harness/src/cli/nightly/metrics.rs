@@ -1,13 +1,21 @@
 //! The metrics of a night: the figures of a GPU, and how the last night ended.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gpubench_compare::RowKey;
 use gpubench_compare::diff::{Figures, Verdict};
 use gpubench_record::RunRecord;
 use gpubench_reports::format::{DeviceLabels, Gauges, Labels};
+use ureq::tls::{RootCerts, TlsConfig};
 
 use super::end::{Compared, End, Outcome};
+use crate::error::ExpectedError;
+
+/// Longest time of a push.
+const PUSH_LIMIT: Duration = Duration::from_secs(30);
 
 /// The file of a kind of metrics, one for each GPU.
 pub fn name(kind: &str, device: &str) -> String {
@@ -79,4 +87,26 @@ pub fn outcome(end: &End, device: DeviceLabels) -> String {
     let help = "When the last night ended, in seconds since 1970, measured or not.";
     gauges.add("night_timestamp_seconds", help, [(Vec::new(), now.as_secs() as f64)]);
     gauges.text + "# EOF\n"
+}
+
+/// The group of a GPU in a Pushgateway: its labels are those of every series.
+pub fn group(device: &DeviceLabels) -> String {
+    let (label, value) = match device.uuid.as_str() {
+        "" => ("Hostname", device.hostname.as_str()),
+        uuid => ("UUID", uuid),
+    };
+    format!("metrics/job/gpubench/{label}@base64/{}", URL_SAFE_NO_PAD.encode(value))
+}
+
+/// Replaces the metrics of these names in the group.
+pub fn push(url: &str, group: &str, text: String) -> Result<(), ExpectedError> {
+    let to = format!("{}/{group}", url.trim_end_matches('/'));
+    let config = ureq::Agent::config_builder()
+        .timeout_global(Some(PUSH_LIMIT))
+        .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build());
+    let agent: ureq::Agent = config.build().into();
+    let sent = agent.post(&to).content_type("text/plain; version=0.0.4").send(text);
+    sent.map(|_| ()).map_err(|error| {
+        ExpectedError::from_write(PathBuf::from(to), std::io::Error::other(error.to_string()))
+    })
 }
