@@ -217,7 +217,8 @@ def main(binary, record):
     check_junit(program, record)
     check_metrics(program, record)
     check_dataset(program, record)
-    print(f"read by others: {program.validated} JSON texts, CSV, Parquet, JUnit, OpenMetrics, a dataset")
+    print(f"read by others: {program.validated} JSON texts, CSV, Parquet, JUnit, OpenMetrics, "
+          "a dataset")
 
 
 if __name__ == "__main__":

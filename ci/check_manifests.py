@@ -283,9 +283,11 @@ def check_chart(overlays):
     """The chart is overlays/nightly, and each value changes what it names and nothing else."""
     assert rendered({}) == overlays["nightly"], "the chart is not overlays/nightly"
     cases = [({"image": "r/gpubench:2"}, "r/gpubench:2", 3), ({"nodes": 77}, 77, 3),
-             ({"nodeSelector": {"pool": "h100"}}, "h100", 1), ({"schedule": "1 3 * * *"}, "1 3 * * *", 1),
+             ({"nodeSelector": {"pool": "h100"}}, "h100", 1),
+             ({"schedule": "1 3 * * *"}, "1 3 * * *", 1),
              ({"reduceSchedule": "1 9 * * *"}, "1 9 * * *", 1),
-             ({"profile": "weekly"}, "--profile=weekly", 1), ({"volume": {"size": "9Ti"}}, "9Ti", 1),
+             ({"profile": "weekly"}, "--profile=weekly", 1),
+             ({"volume": {"size": "9Ti"}}, "9Ti", 1),
              ({"volume": {"storageClassName": "nfs"}}, "nfs", 1)]
     validated = 0
     for values, found, count in cases:

@@ -56,8 +56,9 @@ compare() {
     *) verdict="not compared" ;;
     esac
     # The rows with this verdict: mechanism and axis, each once.
-    rows=$({ grep -s "^| $verdict" "$folder/upgrade.md" || true; } | sed 's/\\//g' | cut -d '|' -f 3,4 |
-        tr -s ' ' | sed 's/^ //; s/ $//; s/ | / /' | sort -u | paste -sd ';' | sed 's/;/; /g')
+    rows=$({ grep -s "^| $verdict" "$folder/upgrade.md" || true; } | sed 's/\\//g' |
+        cut -d '|' -f 3,4 | tr -s ' ' | sed 's/^ //; s/ $//; s/ | / /' | sort -u |
+        paste -sd ';' | sed 's/;/; /g')
     [ -z "${GITHUB_ACTIONS:-}" ] || [ "$status" = 0 ] ||
         echo "::error title=gpubench driver upgrade::$verdict: $rows"
     echo "driver-upgrade: $verdict (status $status): $rows"

@@ -20,7 +20,8 @@ pub const EXIT_CODES: &[ExitCode] =
 /// Writes every figure of records as a dataset of Parquet files, one folder a month
 ///
 /// One row a figure, with its bounds, sorted by host, GPU and driver. A record that the dataset has
-/// is left out, so that the same folders can be exported every night. reports/README.md has queries.
+/// is left out, so that the same folders can be exported every night. reports/README.md has
+/// queries.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {

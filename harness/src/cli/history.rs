@@ -28,7 +28,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Regression,
 ];
 
-/// Follows rows over many nights: what got worse across an event or drifts, and which GPU is missing
+/// Follows rows over many nights: what got worse across an event or drifts, which GPU is missing
 ///
 /// The nights before and after an event are compared by the rules of gpubench diff, on each GPU and
 /// over all of them. It ends with 30 while a regression stands that nobody acknowledged, and with 3
@@ -209,7 +209,7 @@ impl Action {
                 let folders = std::slice::from_ref(folder);
                 let found = night_means(folders, |key| key.metric.is_primary())?;
                 let history = history_of(found, folders, None)?;
-                let rows = history.standing().flat_map(|one| &one.rows);
+                let rows = history.unacknowledged().flat_map(|one| &one.rows);
                 let rows: BTreeSet<String> = rows.map(|row| row.row.clone()).collect();
                 let listed = rows.iter().cloned().collect::<Vec<_>>().join(", ");
                 let one = Acknowledged { at: rfc3339_now(), what: what.clone(), rows };

@@ -213,8 +213,8 @@ fn of_two_drivers(plan: &Plan, pairs: usize) -> Result<String, NoEstimate> {
     });
     let found: Vec<String> = found.into_iter().collect::<Result<_, NoEstimate>>()?;
     Ok(format!(
-        "two drivers compare by {} such runs: {}, without reboots; at {} % between nights, {} and a \
-         margin of {} %, of 100 comparisons they find a loss of {}",
+        "two drivers compare by {} such runs: {}, without reboots; at {} % between nights, {} and \
+         a margin of {} %, of 100 comparisons they find a loss of {}",
         2 * SESSIONS_MIN,
         in_minutes(2 * SESSIONS_MIN as u64 * ns),
         100.0 * NIGHTS_SD,

@@ -1,5 +1,5 @@
-//! Five nodes over thirteen nights: what the reducers of Kubernetes and Slurm say of them, and how a
-//! night ends that measured nothing.
+//! Five nodes over thirteen nights: what the reducers of Kubernetes and Slurm say of them; and how
+//! nights end.
 
 use std::path::Path;
 use std::process::Command;
@@ -90,7 +90,7 @@ fn reducers_find_what_got_worse_and_who_is_missing_and_stay_quiet_else() -> Test
         ),
         (
             "first-morning",
-            |_, night| Some(if night < 12 { ("1", 0.0) } else { ("2", -0.198) }),
+            |_, night| (night >= 7).then_some(if night < 12 { ("1", 0.0) } else { ("2", -0.198) }),
             [30, 0],
             "REGRESSED: driver 1 -> 2, worse: time-slicing",
         ),
@@ -188,6 +188,10 @@ fn a_night_stores_its_record_removes_only_what_is_its_own_and_ends_with_its_verd
     assert!(figures("night")?.contains("outcome=\"not measured\"} 1"));
     let listed = std::fs::read_to_string(lab.path("nights/nights.tsv"))?;
     assert_eq!(listed.lines().count(), 3, "{listed}");
+    // Declared without a GPU: true of a host without one, and refused on another.
+    let done = finish(lab.gpubench(["nightly", "nights", "--no-gpu"]))?;
+    let expected = if Path::new("/dev/nvidiactl").exists() { 2 } else { 0 };
+    done.ended_with(expected)?;
     Ok(())
 }
 

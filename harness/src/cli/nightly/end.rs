@@ -166,7 +166,7 @@ pub fn of(
     End::passed(reason, warning)
 }
 
-/// By what a person acknowledged every row that got worse, since the nights that it is compared with.
+/// By what a person acknowledged every row that got worse, since the nights of the comparison.
 fn acknowledged<'a>(report: &Report, known: &'a [Acknowledged]) -> Option<&'a str> {
     let since = report.before.iter().map(|one| &one.started_at).max()?;
     let of = |verdict| report.rows.iter().filter(move |row| row.primary && row.verdict == verdict);

@@ -80,7 +80,7 @@ pub fn nights(folders: &[PathBuf]) -> Result<Sessions, ExpectedError> {
 /// Records that are in memory at once.
 const AT_ONCE: usize = 2048;
 
-/// Reads the records of folders of nights in parts, through the index; unreadable ones are left out.
+/// Reads the records of folders of nights in parts, through the index, without unreadable ones.
 pub fn each_night(
     arguments: &[PathBuf],
     mut each: impl FnMut(Sessions) -> Result<(), ExpectedError>,

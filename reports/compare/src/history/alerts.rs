@@ -119,14 +119,14 @@ impl History {
     }
 
     /// Regressions that nobody acknowledged.
-    pub fn standing(&self) -> impl Iterator<Item = &Alert> {
+    pub fn unacknowledged(&self) -> impl Iterator<Item = &Alert> {
         self.alerts.iter().filter(|one| one.is_regression() && one.acknowledged.is_none())
     }
 
     /// 30 while a regression stands, 3 where a GPU stopped reporting, else 0.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
-        if self.standing().next().is_some() {
+        if self.unacknowledged().next().is_some() {
             ExitCode::Regression
         } else if self.missing.is_empty() {
             ExitCode::Done

@@ -205,8 +205,8 @@ impl History {
     }
 }
 
-/// What shares the error of a false alert: each comparison across an event, of a GPU and of all GPUs
-/// with this event, and the drifts.
+/// What shares the error of a false alert: each comparison across an event, of a GPU and of all
+/// GPUs with this event, and the drifts.
 fn families(events: &[Vec<Event>]) -> usize {
     let crossings = |of: &Vec<Event>| of.iter().map(|event| event.before).collect::<BTreeSet<_>>();
     let of_gpus: usize = events.iter().map(|of| crossings(of).len()).sum();

@@ -266,8 +266,11 @@ fn fleets_are_red_when_they_should_be_and_quiet_else() {
             [100, 100],
         ),
         (
+            // Five nights before it: no GPU alone says anything.
             "first morning",
-            Box::new(move |_, at| Some((driver(at, 12), if at < 12 { -1.0 } else { -1.2 }))),
+            Box::new(move |_, at| {
+                (at >= 7).then(|| (driver(at, 12), if at < 12 { -1.0 } else { -1.2 }))
+            }),
             30,
             [95, 100],
         ),

@@ -24,9 +24,9 @@ const RULES: [&str; 4] = [
     "deviation: self-starting CUSUM, at most 1 % of quiet series of 60 nights; change: E-divisive, \
      p <= 0.001 and at most 5 % over all looks, one a night, and at least the margin; both are \
      reasons to look",
-    "the segments before and after an event are compared by the rules of gpubench diff, on each GPU \
-     and over all GPUs with the event; a drift is a trend over the last segment of a third of the \
-     margin; 5 % for a false regression in all of them together",
+    "the segments before and after an event are compared by the rules of gpubench diff, on each \
+     GPU and over all GPUs with the event; a drift is a trend over the last segment of a third of \
+     the margin; 5 % for a false regression in all of them together",
 ];
 
 /// The history in one of the formats.
@@ -42,11 +42,11 @@ pub fn history(history: &History, format: Format, look: Look) -> Result<String, 
 }
 
 fn title(history: &History) -> String {
-    let standing: Vec<String> = history.standing().map(|one| words(history, one)).collect();
+    let open: Vec<String> = history.unacknowledged().map(|one| words(history, one)).collect();
     let missing = history.missing.iter().map(|one| {
         format!("{} stopped reporting: {} missed", one.gpu, counted(one.missed as usize, "night"))
     });
-    let findings: Vec<String> = standing.iter().cloned().chain(missing).collect();
+    let findings: Vec<String> = open.iter().cloned().chain(missing).collect();
     let about = format!(
         "{}, {} series of primary rows, {}",
         counted(history.sessions as usize, "session"),
@@ -54,7 +54,7 @@ fn title(history: &History) -> String {
         counted(history.alerts.len(), "alert")
     );
     let found = findings.join("; ");
-    match (standing.is_empty(), found.is_empty()) {
+    match (open.is_empty(), found.is_empty()) {
         (false, _) => format!("REGRESSED: {found}.  {about}"),
         (true, false) => format!("NOT MEASURED: {found}.  {about}"),
         (true, true) => format!("no regression stands: {about}"),
@@ -80,10 +80,11 @@ fn words(history: &History, alert: &Alert) -> String {
             false => format!("{:+.1} %", 100.0 * row.change),
         };
         let on = match row.gpus.len() {
-            n if n > 1 && n == gpus.len() => format!("all {n} GPUs"),
-            _ => some(row.gpus.iter().cloned().collect()),
+            1 if gpus.len() == 1 => String::new(),
+            n if n > 1 && n == gpus.len() => format!(" on all {n} GPUs"),
+            _ => format!(" on {}", some(row.gpus.iter().cloned().collect())),
         };
-        format!("{} {change} on {on}", row.row)
+        format!("{} {change}{on}", row.row)
     });
     let word = if alert.worse { "worse" } else { "better" };
     let known = alert.acknowledged.as_ref();
