@@ -58,4 +58,7 @@ pub const HOPPER: &str = include_str!("machines/hopper.toml");
 pub const TURING: &str = include_str!("machines/turing.toml");
 
 /// What documentation says of each fault.
+/// Hosts that people reported, each laid over a machine.
+pub const HOSTS: &str = include_str!("machines/hosts.toml");
+
 pub const DOCUMENTED_FAULTS: &str = include_str!("machines/documented-faults.toml");

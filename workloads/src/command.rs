@@ -29,6 +29,10 @@ pub const SIGN_PASSWORD: &str = "GPUBENCH_SIGN_PASSWORD";
 /// commands.
 const LISTED: [&str; 7] =
     ["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "GPUBENCH_VIRTUAL_GPU", RUN];
+/// A folder without a daemon of MPS: a process that is not told otherwise becomes the client of a
+/// daemon in the default folder. A folder that does not exist means no MPS.
+pub const NO_MPS: &str = "/nonexistent/no-mps";
+
 /// Beginnings of further listed names.
 const LISTED_PREFIXES: [&[u8]; 2] = [b"LC_", b"XDG_"];
 

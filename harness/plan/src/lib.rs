@@ -219,6 +219,15 @@ fn required_proofs(
 }
 
 fn nothing_to_run(skips: &[Skip]) -> PlanError {
+    // One reason for all is said once.
+    if let [first, rest @ ..] = skips
+        && !rest.is_empty()
+        && rest.iter().all(|skip| skip.reason == first.reason)
+    {
+        let remedy = first.remedy.as_ref().map(|remedy| format!(" (remedy: {remedy})"));
+        let reason = format!("{}{}", first.reason, remedy.unwrap_or_default());
+        return PlanError::NothingToRun { reasons: vec![reason] };
+    }
     let reasons = skips.iter().map(|skip| format!("{}: {}", skip.variant, skip.reason));
     PlanError::NothingToRun { reasons: reasons.collect() }
 }

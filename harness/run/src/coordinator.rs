@@ -1,10 +1,11 @@
 //! The coordinator: one run from its first event to its last.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpubench_host::mechanism;
+use gpubench_host::tenant::SILENT;
 use gpubench_record::user_victim::Reports;
 use gpubench_record::{Calibration, Cell, RunEvent, TimePart};
 use tokio::sync::watch;
@@ -29,7 +30,12 @@ struct Coordinator {
     session: HostSession,
     /// What keeps the device at one speed, if anything does.
     soak: Option<Soak>,
+    /// Cells of each variant, one after another, in which a tenant did not answer.
+    hung: BTreeMap<String, u32>,
 }
+
+/// A variant that hangs in so many cells one after another gets no more.
+const HUNG_MAX: u32 = 2;
 
 /// Runs the plan. `kernel_log` was opened before any tenant was started; it is absent where it is
 /// not readable.
@@ -62,6 +68,7 @@ pub async fn run(
         ledger: MechanismLedger::new(recorder.clone(), ended.unwrap_or_default()),
         session: HostSession::new(handles.clone()),
         soak: None,
+        hung: BTreeMap::new(),
         handles,
     };
     let observer = RefCell::new(observer);
@@ -232,22 +239,38 @@ impl Coordinator {
             cell::write_not_run(recorder, cell, reason)?;
             return Ok(None);
         }
+        if self.hung.get(&cell.variant).is_some_and(|count| *count >= HUNG_MAX) {
+            let reason = format!("{HUNG_MAX} cells of the mechanism hung one after another");
+            return cell::write_not_run(recorder, cell, reason).map(|_| None);
+        }
         let key = MechanismKey::from(cell);
         let (session, ledger) = (&mut self.session, &mut self.ledger);
         if let Some(soak) = &mut self.soak {
             soak.before(session, &key, ledger).await?;
         }
-        match session.ready(&key, ledger).await? {
+        let failure = match session.ready(&key, ledger).await? {
             Ok(tenants) => {
                 let (cores, xids) = (&self.cores, &mut self.xids);
                 let failure = cell::run(tenants, cores, ledger, xids, calibration, cell).await?;
                 if let Some(soak) = &mut self.soak {
                     soak.after_load().await?;
                 }
-                Ok(failure)
+                failure
             }
-            Err(reason) => cell::write_not_run(recorder, cell, reason).map(Some),
+            Err(reason) => Some(cell::write_not_run(recorder, cell, reason)?),
+        };
+        match failure.as_deref().filter(|reason| reason.contains(SILENT)) {
+            None => drop(self.hung.remove(&cell.variant)),
+            Some(reason) => {
+                let count = self.hung.entry(cell.variant.clone()).or_default();
+                *count += 1;
+                if *count == HUNG_MAX {
+                    let reason = format!("it hung in {HUNG_MAX} cells, last: {reason}");
+                    self.ledger.failed(&cell.mechanism, &cell.variant, &reason)?;
+                }
+            }
         }
+        Ok(failure)
     }
 }
 

@@ -5,7 +5,7 @@
 //! other threads stay off these cores: the coordinator, which reads counters and may be in the
 //! kernel for a millisecond at a time, and its child processes, which inherit its cores.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use gpubench_workloads::clock::ClockError;
@@ -35,14 +35,18 @@ impl Layout {
     /// shares the other with all other threads. Most neighbours sleep until their requests end and
     /// leave it to the reaper. On the core of the issuer it would wait for the spin before each
     /// arrival, which is up to 2 ms long and in the real-time class.
-    fn of(allowed: &[u32], tenants: usize) -> Self {
+    ///
+    /// Processors that are threads of one core to the hardware share its units, so each thread has
+    /// a core apart where there are as many.
+    fn of(allowed: &[u32], tenants: usize, core_of: &dyn Fn(u32) -> Location) -> Self {
         let wanted = tenants + 1;
-        // Every second core, where there are as many: its neighbour may be the same core to the
-        // hardware (hyper-threads).
-        let stride = 1 + usize::from(allowed.len() >= 2 * wanted + OTHERS_MIN);
         let kept = OTHERS_MIN.min(allowed.len().saturating_sub(2)).max(1);
-        let free = allowed.iter().skip(kept).step_by(stride);
-        let own: Vec<u32> = free.take(wanted).copied().collect();
+        let (for_others, free) = allowed.split_at(kept.min(allowed.len()));
+        let mut used: BTreeSet<Location> = for_others.iter().map(|cpu| core_of(*cpu)).collect();
+        let apart: Vec<u32> =
+            free.iter().copied().filter(|cpu| used.insert(core_of(*cpu))).collect();
+        let from = if apart.len() >= wanted { &apart[..] } else { free };
+        let own: Vec<u32> = from.iter().take(wanted).copied().collect();
         if own.is_empty() {
             return Self::default();
         }
@@ -102,7 +106,7 @@ pub fn shortage(plan: &gpubench_record::Plan) -> Result<Option<String>, ClockErr
         return Ok(None);
     }
     let (allowed, tenants) = (Cores::of_this_thread()?.list(), plan.tenants as usize);
-    Ok(Layout::of(&allowed, tenants).shortage(allowed.len(), tenants))
+    Ok(Layout::of(&allowed, tenants, &core_of).shortage(allowed.len(), tenants))
 }
 
 pub struct Placement {
@@ -122,7 +126,7 @@ impl Placement {
             return Ok(unplaced);
         }
         let original = Cores::of_this_thread()?;
-        let layout = Layout::of(&original.list(), setup.plan.tenants as usize);
+        let layout = Layout::of(&original.list(), setup.plan.tenants as usize, &core_of);
         if layout.issuers.is_empty() {
             return Ok(unplaced);
         }
@@ -165,7 +169,7 @@ const PROCESSORS: &str = "/sys/devices/system/cpu";
 pub fn core_shares(parts: usize) -> Result<Option<Vec<Cores>>, ClockError> {
     let all = Cores::of_this_thread()?;
     let located: Vec<(u32, Location)> =
-        all.list().into_iter().map(|cpu| (cpu, location(Path::new(PROCESSORS), cpu))).collect();
+        all.list().into_iter().map(|cpu| (cpu, core_of(cpu))).collect();
     let of = |share: Vec<u32>| {
         let others = all.list().into_iter().filter(|cpu| !share.contains(cpu));
         others.fold(all, Cores::without)
@@ -176,6 +180,10 @@ pub fn core_shares(parts: usize) -> Result<Option<Vec<Cores>>, ClockError> {
 
 /// Socket and core of a processor.
 type Location = (u32, u32);
+
+fn core_of(cpu: u32) -> Location {
+    location(Path::new(PROCESSORS), cpu)
+}
 
 /// A processor without a description is a core of its own.
 fn location(folder: &Path, cpu: u32) -> Location {
@@ -246,8 +254,7 @@ mod tests {
     #[test]
     fn the_victim_gets_cores_first_and_the_rest_keeps_one() {
         for (cores, tenants, issuers, reaper, others) in [
-            (12, 2, &[2, 6][..], Some(4), &[0, 1, 3, 5, 7, 8, 9, 10, 11][..]),
-            (6, 2, &[2, 4], Some(3), &[0, 1, 5]),
+            (6, 2, &[2, 4][..], Some(3), &[0, 1, 5][..]),
             (5, 2, &[2, 4], Some(3), &[0, 1]),
             (4, 2, &[2], Some(3), &[0, 1]),
             (3, 2, &[1], Some(2), &[0]),
@@ -257,20 +264,29 @@ mod tests {
             (4, 1, &[2], Some(3), &[0, 1]),
         ] {
             let allowed: Vec<u32> = (0..cores).collect();
-            let layout = Layout::of(&allowed, tenants);
+            let layout = Layout::of(&allowed, tenants, &|cpu| (0, cpu));
             let found = (&layout.issuers[..], layout.reaper, &layout.others[..]);
             assert_eq!(found, (issuers, reaper, others), "{cores} cores");
         }
         let allowed = [1, 5, 7, 8, 9, 12, 13];
-        let layout = Layout::of(&allowed, 2);
+        let layout = Layout::of(&allowed, 2, &|cpu| (0, cpu));
         assert_eq!((&layout.issuers[..], layout.reaper), (&[7, 9][..], Some(8)));
+        // Two threads a core, numbered one after the other and as two halves.
+        let allowed: Vec<u32> = (0..10).collect();
+        for (core_of, issuers, reaper) in [
+            ((|cpu| (0, cpu / 2)) as fn(u32) -> (u32, u32), [2, 6], 4),
+            (|cpu| (0, cpu % 5), [2, 4], 3),
+        ] {
+            let layout = Layout::of(&allowed, 2, &core_of);
+            assert_eq!((&layout.issuers[..], layout.reaper), (&issuers[..], Some(reaper)));
+        }
     }
 
     #[test]
     fn a_shortage_names_the_threads_that_share() {
         let shortage = |cores: u32, tenants| {
             let allowed: Vec<u32> = (0..cores).collect();
-            Layout::of(&allowed, tenants).shortage(allowed.len(), tenants)
+            Layout::of(&allowed, tenants, &|cpu| (0, cpu)).shortage(allowed.len(), tenants)
         };
         assert_eq!(shortage(5, 2), None);
         for (cores, tenants, text) in [

@@ -211,7 +211,7 @@ fn listen(
 
 fn register(nvml: &Nvml) -> Result<EventSet<'_>, String> {
     let failure = |error: &dyn std::fmt::Display| format!("Xids cannot be listened to: {error}");
-    let device = nvml.device().map_err(|e| failure(&e))?;
+    let device = nvml.whole().map_err(|e| failure(&e))?;
     let set = nvml.library().create_event_set().map_err(|e| failure(&e))?;
     device.register_events(EventTypes::CRITICAL_XID_ERROR, set).map_err(|e| failure(&e.error))
 }

@@ -79,8 +79,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
     let (report, limit) = check_host(device, &options, &profile, args.verify)?;
     match args.format {
-        TextFormat::Json => ui.print(&pretty_json(&to_json(&report))?)?,
-        TextFormat::Text => ui.page(&page(&report))?,
+        TextFormat::Json => ui.print(&pretty_json(&to_json(&report, limit.as_ref()))?)?,
+        TextFormat::Text => ui.page(&page(&report, limit.as_ref()))?,
     }
     if report.verified.iter().any(|(_, found)| matches!(found, Verification::Failed { .. })) {
         return Err(ExpectedError::NothingRan {
@@ -119,8 +119,10 @@ fn or_unknown(figure: u64, unit: &str) -> String {
     }
 }
 
-fn page(report: &HostReport) -> Page {
+fn page(report: &HostReport, limit: Option<&ExpectedError>) -> Page {
     let mut page = Page::default();
+    report.verdicts(limit).into_iter().for_each(|line| page.say(line));
+    page.push(Block::Gap);
     page.push(device(report));
     page.push(Block::Gap);
     let user = if report.root { "root" } else { "not root: device settings cannot be changed" };

@@ -75,6 +75,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         Ok(plan)
     })?;
     let mut notes = notes(&plan, &profile);
+    notes.extend(facts.findings.iter().map(|found| found.what.clone()));
     if !is_virtual {
         notes.push(format!(
             "the whole run takes about {}, without probes and faults: published runs took 0.3 s \

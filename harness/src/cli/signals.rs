@@ -107,6 +107,9 @@ pub fn install(status: u8) {
             UNSAID.store(true, Ordering::Relaxed);
             return;
         }
+        if let Some(error) = refused_thread(info) {
+            std::process::exit(no_thread(&error).into());
+        }
         // A closed stderr is not an error.
         let _ = writeln!(std::io::stderr(), "{}", report(info));
         let is_caught = tokio::task::try_id().is_some() || status == PANICKED;
@@ -115,6 +118,22 @@ pub fn install(status: u8) {
             std::process::exit(i32::from(status));
         }
     }));
+}
+
+/// The error of the system where a thread could not be started, of which the standard library and
+/// other libraries make a panic. What waits for such a thread would wait forever.
+fn refused_thread(info: &PanicHookInfo<'_>) -> Option<std::io::Error> {
+    let text = info.payload_as_str()?;
+    let is_of_thread = text.contains("failed to spawn thread") || text.contains("spawn worker");
+    // With which the system refuses a thread (pthread_create(3)).
+    is_of_thread.then(|| rustix::io::Errno::AGAIN.into())
+}
+
+/// Names the limit that refuses a thread; returns the exit code.
+pub fn no_thread(error: &std::io::Error) -> u8 {
+    let problem = gpubench_host::device::no_thread(error);
+    let _ = writeln!(std::io::stderr(), "error: nothing could run: {problem}");
+    ExitCode::NothingRan.code()
 }
 
 /// Runs `work`. After a panic the exit code is that of an internal error.

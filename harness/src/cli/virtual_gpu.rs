@@ -73,6 +73,9 @@ enum What {
         ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
     ]))]
     List {
+        /// Hosts that people reported, as machines with planted answers
+        #[arg(long)]
+        hosts: bool,
         /// Output format
         #[arg(long, value_enum, default_value = "text")]
         format: TextFormat,
@@ -116,7 +119,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Status, ExpectedError> {
     match &args.what {
         What::Exec(exec) => run_program(exec).map(Status::Child),
         What::Env(flag) => print_variables(flag, ui).map(Status::Own),
-        What::List { format } => list(*format, ui).map(Status::Own),
+        What::List { hosts: true, format } => list_hosts(*format, ui).map(Status::Own),
+        What::List { format, .. } => list(*format, ui).map(Status::Own),
         What::Show { name } => {
             match name {
                 Some(name) => ui.print(machine_file(name)?)?,
@@ -211,6 +215,28 @@ fn list(format: TextFormat, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             let rows: Vec<_> = machines
                 .iter()
                 .map(|m| json!({ "name": m.name, "summary": m.summary, "product": m.gpu.product }))
+                .collect();
+            pretty_json(&rows)?
+        }
+    };
+    ui.print(&text)?;
+    Ok(ExitCode::Done)
+}
+
+fn list_hosts(format: TextFormat, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let hosts = machine::hosts().map_err(ExpectedError::internal)?;
+    let text = match format {
+        TextFormat::Text => {
+            let rows = hosts.iter().map(|one| [one.name.as_str(), &one.summary]);
+            Table::plain(["host", "summary"], rows).text(ui.look())
+        }
+        TextFormat::Json => {
+            let rows: Vec<_> = hosts
+                .iter()
+                .map(|one| {
+                    json!({ "name": one.name, "summary": one.summary, "source": one.source,
+                        "on": one.on })
+                })
                 .collect();
             pretty_json(&rows)?
         }

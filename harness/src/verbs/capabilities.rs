@@ -43,7 +43,9 @@ fn capability(mechanism: &dyn Mechanism, cx: &MechanismContext<'_>) -> Capabilit
     let configuration = mechanism.configuration(cx);
     // The user's program is a process of its own and cannot run as a thread.
     let needs_thread = cx.profile.user_victim.victim().is_some() && properties.has_threads();
-    let availability = if needs_thread {
+    let availability = if let Some(unfit) = mechanism::unfit(cx.facts) {
+        unfit
+    } else if needs_thread {
         Availability::Waived {
             reason: "its tenants are threads of one process, and the victim is a program"
                 .to_owned(),

@@ -15,7 +15,9 @@ use gpubench_host::device::nvml::DeviceKey;
 use gpubench_host::device::virtual_gpu::{
     DEFAULT, ENV, MACHINE_FILE, Machine, SAMPLE_ENV, TimeMode,
 };
-use gpubench_host::device::{Allotment, DeviceSelector, Nvml, VirtualGpu, identity, limits};
+use gpubench_host::device::{
+    Allotment, DeviceSelector, Nvml, VirtualGpu, identity, limited, limits,
+};
 use gpubench_judge::score::MACHINE_HASH;
 use gpubench_record::{
     DeviceIdentity, DeviceKind, DeviceSpeed, MACHINE_GUESSES, Plan, RunEvent, regular_file,
@@ -108,7 +110,8 @@ impl DeviceSession {
         guard.watch();
         let nvml = Nvml::open(Some(&gpu.library_dir()), &DeviceKey::Index(0))
             .map_err(verdict::from_nvml)?;
-        let mut identity = identity::identify(&nvml).map_err(verdict::from_nvml)?;
+        let nvml = Arc::new(nvml);
+        let mut identity = identified(&nvml)?;
         name_machine(&mut identity, environment.get(&OsString::from(ENV)));
         let clock = if time == TimeMode::Virtual {
             let device = gpu.open().map_err(verdict::from_virtual_gpu)?;
@@ -118,7 +121,7 @@ impl DeviceSession {
             RunClock::Wall
         };
         Ok(Self {
-            nvml: Arc::new(nvml),
+            nvml,
             identity,
             clock,
             environment,
@@ -134,7 +137,8 @@ impl DeviceSession {
         guard: GuardProcess,
     ) -> Result<Self, ExpectedError> {
         let (nvml, allotment) = find_allotted(device)?;
-        let mut identity = identity::identify(&nvml).map_err(verdict::from_nvml)?;
+        let nvml = Arc::new(nvml);
+        let mut identity = identified(&nvml)?;
         limits::of_memory(identity.memory_mib << 20, false)?;
         // Virtual GPUs of one seed have one UUID; each is locked in its own folder.
         let folder = std::env::var_os(ENV).filter(|_| identity.kind == DeviceKind::Virtual);
@@ -149,7 +153,7 @@ impl DeviceSession {
         })?;
         let environment = wall_environment(&nvml, identity.kind);
         Ok(Self {
-            nvml: Arc::new(nvml),
+            nvml,
             identity,
             clock: RunClock::Wall,
             environment,
@@ -189,6 +193,12 @@ impl DeviceSession {
     }
 }
 
+fn identified(nvml: &Arc<Nvml>) -> Result<DeviceIdentity, ExpectedError> {
+    let nvml = Arc::clone(nvml);
+    let identity = limited("asking NVML what the device is", move || identity::identify(&nvml));
+    identity.map_err(verdict::no_answer)?.map_err(verdict::from_nvml)
+}
+
 /// The variables of tenants on the wall clock.
 fn wall_environment(nvml: &Nvml, kind: DeviceKind) -> BTreeMap<OsString, OsString> {
     // Tenants see this device alone, as ordinal 0.
@@ -216,6 +226,7 @@ fn find_allotted(
             DeviceKey::Uuid(uuid.clone())
         }
         (Some(DeviceSelector::Index(index)), _) => DeviceKey::Index(*index),
+        (Some(DeviceSelector::PciAddress(address)), _) => DeviceKey::PciAddress(address.clone()),
         (_, Some(allotment)) => DeviceKey::Uuid(allotment.first().to_owned()),
         (_, None) => DeviceKey::Index(0),
     };
@@ -266,7 +277,9 @@ pub(super) fn check(session: &DeviceSession) -> Result<(), ExpectedError> {
     let mut pids = Vec::new();
     for _ in 0..WAITS {
         // Without a list the proofs of the mechanisms say so.
-        pids = session.nvml().compute_pids().unwrap_or_default();
+        let nvml = session.nvml();
+        let listed = limited("listing the processes on the GPU", move || nvml.compute_pids());
+        pids = listed.map_err(verdict::no_answer)?.unwrap_or_default();
         if pids.is_empty() {
             return Ok(());
         }

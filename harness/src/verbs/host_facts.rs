@@ -1,11 +1,12 @@
 //! The facts of this host that decide what can run on it, gathered before anything is planned.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gpubench_host::device::virtual_gpu::{
     DEFAULT, ENV, Machine, Session, TREE, TimeMode, kernel_log,
 };
-use gpubench_host::device::{DeviceSelector, Nvml, nvml};
+use gpubench_host::device::{DeviceSelector, Nvml, limited, nvml};
 use gpubench_host::mechanism;
 use gpubench_host::mechanism::facts::hami_needs_wall_clock;
 use gpubench_host::mechanism::labels::Label;
@@ -49,20 +50,31 @@ pub fn of_device(
 ) -> Result<HostFacts, ExpectedError> {
     if device.is_some_and(DeviceSelector::is_virtual) {
         let session = DeviceSession::open(device, profile.seed, TimeMode::Virtual)?;
-        return Ok(of_session(&session, options, profile));
+        return of_session(&session, options, profile);
     }
     // NVML is queried and not the device nodes: it answers wherever a driver can be used,
     // containers and a virtual GPU in the environment included.
     nvml::devices().map_err(verdict::no_devices)?;
-    Ok(gather(&find(device)?, options, profile))
+    gather(Arc::new(find(device)?), options, profile)
 }
 
-#[must_use]
-pub fn of_session(session: &DeviceSession, options: &HostOptions, profile: &Profile) -> HostFacts {
-    gather(&session.nvml(), options, profile)
+/// The facts of the device of a session.
+///
+/// # Errors
+/// When the driver does not answer.
+pub fn of_session(
+    session: &DeviceSession,
+    options: &HostOptions,
+    profile: &Profile,
+) -> Result<HostFacts, ExpectedError> {
+    gather(session.nvml(), options, profile)
 }
 
-fn gather(nvml: &Nvml, options: &HostOptions, profile: &Profile) -> HostFacts {
+fn gather(
+    nvml: Arc<Nvml>,
+    options: &HostOptions,
+    profile: &Profile,
+) -> Result<HostFacts, ExpectedError> {
     // A virtual GPU offers beside its state what a host would have installed.
     let device = std::env::var_os(ENV).map(PathBuf::from);
     let virtual_folders = device.iter().filter_map(|device| Some(device.parent()?.to_path_buf()));
@@ -78,7 +90,8 @@ fn gather(nvml: &Nvml, options: &HostOptions, profile: &Profile) -> HostFacts {
         virtual_folders: virtual_folders.collect(),
         control_groups: device.as_ref().map(|device| device.join(TREE)),
     };
-    HostFacts::gather(nvml, &inputs)
+    let doing = "asking NVML and nvidia-smi for the facts of the device";
+    limited(doing, move || HostFacts::gather(&nvml, &inputs)).map_err(verdict::no_answer)
 }
 
 /// Whether the driver lets this process change device settings: a real driver requires

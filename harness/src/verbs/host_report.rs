@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use gpubench_host::device::DeviceSelector;
 use gpubench_host::device::virtual_gpu::TimeMode;
+use gpubench_host::device::{DeviceSelector, monotonic_ns};
 use gpubench_host::mechanism;
 use gpubench_host::mechanism::HostFacts;
-use gpubench_plan::profile::Profile;
+use gpubench_host::mechanism::fitness::Finding;
+use gpubench_plan::profile::{Profile, Wanted};
 use gpubench_plan::{Availability, Capability};
 use gpubench_record::{DeviceIdentity, Verification};
 use gpubench_stats::Confidence;
@@ -21,6 +22,8 @@ use crate::error::ExpectedError;
 
 /// How long each timer self-test runs.
 const SELF_TEST: Duration = Duration::from_secs(1);
+/// A check that failed only after so long waited for the driver.
+const LATE_NS: u64 = 6_000_000_000;
 /// The context of a tenant without a mechanism.
 const WHOLE_DEVICE: &str = "whole device";
 /// The same while MIG mode is on: the driver chooses the instance.
@@ -33,6 +36,10 @@ pub struct HostReport {
     /// The device, or why there is none.
     pub device: Result<DeviceIdentity, String>,
     pub mechanisms: Vec<Capability>,
+    /// What stands between this host and verdicts, in the order of its effect.
+    pub findings: Vec<Finding>,
+    /// Processes that computed on the device before the check.
+    pub holders: Vec<u32>,
     /// Circumstances of the host that readers of figures must know, one line each.
     pub labels: Vec<String>,
     /// Whether the kernel log can be read; empty without a device.
@@ -65,6 +72,7 @@ pub fn check_host(
     profile: &Profile,
     verify: bool,
 ) -> Result<(HostReport, Option<ExpectedError>), ExpectedError> {
+    let begun_ns = monotonic_ns();
     let mut report = HostReport::empty(profile);
     let limit = match DeviceSession::open(device, profile.seed, TimeMode::Virtual) {
         Ok(session) => report.fill(&session, options, profile, verify),
@@ -76,6 +84,10 @@ pub fn check_host(
     };
     // Last, so that no tenant runs beside it.
     for (name, class) in provenance::CLASSES {
+        if limit.is_some() && monotonic_ns() - begun_ns > LATE_NS {
+            report.timer.push((name, Err("not tested: the driver hangs".to_owned())));
+            continue;
+        }
         let tested = with_stops(SELF_TEST, class, 1).map_err(|error| error.to_string());
         report.timer.push((name, tested));
     }
@@ -87,6 +99,8 @@ impl HostReport {
         Self {
             device: Err(String::new()),
             mechanisms: Vec::new(),
+            findings: Vec::new(),
+            holders: Vec::new(),
             labels: Vec::new(),
             kernel_log: String::new(),
             planted: Vec::new(),
@@ -109,7 +123,16 @@ impl HostReport {
         profile: &Profile,
         verify: bool,
     ) -> Option<ExpectedError> {
-        let facts = host_facts::of_session(session, options, profile);
+        let facts = match host_facts::of_session(session, options, profile) {
+            Ok(facts) => facts,
+            Err(error) => {
+                self.device = Ok(session.identity().clone());
+                self.spread = Err(error.to_string());
+                return Some(error);
+            }
+        };
+        self.findings.clone_from(&facts.findings);
+        self.holders.clone_from(&facts.holders);
         self.mechanisms = capabilities(&facts, profile).mechanisms;
         self.labels = host_facts::labels(&facts);
         self.labels.extend(session.memory_on_disk());
@@ -134,7 +157,11 @@ impl HostReport {
         let nothing = |reason: String| Some(ExpectedError::NothingRan { reason });
         if let Some(reason) = mechanism::without_context(facts) {
             self.spread = Err(reason.clone());
-            let mut mechanisms = self.mechanisms.iter();
+            let wanted = |one: &&Capability| match &profile.mechanisms {
+                Wanted::All => true,
+                Wanted::Names(names) => names.contains(&one.variant.mechanism),
+            };
+            let mut mechanisms = self.mechanisms.iter().filter(wanted);
             let runs = mechanisms.any(|one| one.availability == Availability::Available);
             return match (runs, verify) {
                 (true, false) => None,
@@ -161,6 +188,37 @@ impl HostReport {
         }
     }
 
+    /// Whether this host can give verdicts, and what to fix, in the order of its effect.
+    #[must_use]
+    pub fn verdicts(&self, limit: Option<&ExpectedError>) -> Vec<String> {
+        let available = |one: &&Capability| one.availability == Availability::Available;
+        let count = self.mechanisms.iter().filter(available).count();
+        let blocks = self.findings.iter().find(|found| found.blocks);
+        let first = match (blocks, limit) {
+            (Some(found), _) => format!("this host gives no verdicts: {}", found.what),
+            (None, Some(ExpectedError::NothingRan { reason })) => {
+                format!("this host gives no verdicts: {reason}")
+            }
+            (None, Some(error)) => format!("this host gives no verdicts: {error}"),
+            (None, None) if !self.holders.is_empty() => format!(
+                "this host gives no verdicts while other processes use the GPU: {:?}",
+                self.holders
+            ),
+            (None, None) if count == 0 => {
+                "this host gives no verdicts: every mechanism is waived".to_owned()
+            }
+            (None, None) => format!(
+                "this host can give verdicts: {count} of {} mechanisms are available",
+                self.mechanisms.len()
+            ),
+        };
+        let to_fix = self.findings.iter().enumerate().map(|(at, found)| {
+            let remedy = found.remedy.as_ref().map(|remedy| format!(" ({remedy})"));
+            format!("{}. {}{}", at + 1, found.what, remedy.unwrap_or_default())
+        });
+        std::iter::once(first).chain(to_fix).collect()
+    }
+
     /// The smallest change of a rate that the profile's blocks find with 80 % power, as a
     /// logarithm.
     pub fn detectable_effect(&self) -> Result<(&Spread, f64), String> {
@@ -179,7 +237,7 @@ fn is_root() -> bool {
 // The host report as JSON, for programs.
 
 #[must_use]
-pub fn to_json(report: &HostReport) -> Value {
+pub fn to_json(report: &HostReport, limit: Option<&ExpectedError>) -> Value {
     let timer: Vec<Value> = report
         .timer
         .iter()
@@ -211,6 +269,8 @@ pub fn to_json(report: &HostReport) -> Value {
         Err(reason) => json!({ "outcome": "inconclusive", "reason": reason }),
     };
     json!({
+        "verdicts": report.verdicts(limit).first(),
+        "findings": report.findings,
         "scope": report.scope,
         "device": report.device.as_ref().ok(),
         "no_device": report.device.as_ref().err(),

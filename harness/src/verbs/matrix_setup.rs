@@ -144,14 +144,11 @@ impl Host {
         options: &HostOptions,
         profile: &Profile,
     ) -> Result<Self, ExpectedError> {
-        let (journal, notes) = recovery::journal_of(session)?;
+        let (journal, mut notes) = recovery::journal_of(session)?;
         device_session::check(session)?;
-        Ok(Self {
-            facts: host_facts::of_session(session, options, profile),
-            journal,
-            ptx_hash: ptx_hash(),
-            notes,
-        })
+        let facts = host_facts::of_session(session, options, profile)?;
+        notes.extend(facts.findings.iter().map(|found| found.what.clone()));
+        Ok(Self { facts, journal, ptx_hash: ptx_hash(), notes })
     }
 
     fn plan(&self, profile: &Profile) -> Result<Plan, ExpectedError> {
@@ -255,7 +252,7 @@ pub fn rehearse(
     profile: &Profile,
 ) -> Result<(Vec<Rehearsed>, Vec<String>), ExpectedError> {
     let (journal, notes) = recovery::journal_of(session)?;
-    let facts = host_facts::of_session(session, options, profile);
+    let facts = host_facts::of_session(session, options, profile)?;
     let capabilities = capabilities(&facts, profile);
     let plan = gpubench_plan::plan(profile, &capabilities, &ptx_hash())?;
     let cx = MechanismContext { profile, facts: &facts };

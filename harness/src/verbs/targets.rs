@@ -57,6 +57,13 @@ fn parted(wanted: &[DeviceChoice]) -> Result<(Vec<&str>, Vec<&DeviceSelector>), 
                     "instances of one GPU share it: measure each in a run of its own",
                 ));
             }
+            DeviceChoice::One(DeviceSelector::PciAddress(address)) => {
+                let accepted = "accepted in a list: the index or the UUID of a whole GPU";
+                return Err(refused(
+                    &format!("--device: no PCI address in a list: {address}"),
+                    accepted,
+                ));
+            }
             DeviceChoice::One(one) => real.push(one),
         }
     }
@@ -152,8 +159,12 @@ fn named<'a>(selector: &DeviceSelector, gpus: &'a [HostGpu]) -> Result<&'a HostG
 }
 
 fn by_uuid<'a>(gpus: &'a [HostGpu], uuid: &str) -> Result<&'a HostGpu, ExpectedError> {
-    let found = gpus.iter().find(|gpu| gpu.uuid.as_deref() == Ok(uuid));
-    found.ok_or_else(|| unknown(uuid, gpus))
+    let begun = |gpu: &&HostGpu| gpu.uuid.as_ref().is_ok_and(|own| own.starts_with(uuid));
+    let mut found = gpus.iter().filter(begun);
+    match (found.next(), found.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(unknown(uuid, gpus)),
+    }
 }
 
 /// A list with a device that does not exist is a mistake, also where the others exist: measured

@@ -8,10 +8,10 @@
 
 use std::path::Path;
 
-use gpubench_host::device::nvml;
 use gpubench_host::device::nvml::QueryError;
 use gpubench_host::device::selector::VisibleError;
 use gpubench_host::device::virtual_gpu::VirtualGpuError;
+use gpubench_host::device::{NoAnswer, nvml};
 use gpubench_host::mechanism::host::{HostError, JournalError};
 use gpubench_host::tenant::TenantError;
 use gpubench_plan::{Availability, Capability};
@@ -123,13 +123,19 @@ pub fn from_virtual_gpu(error: VirtualGpuError) -> ExpectedError {
 #[must_use]
 pub fn from_nvml(error: QueryError) -> ExpectedError {
     match error {
-        QueryError::Device { which, .. } => ExpectedError::NoDevice {
-            wanted: which,
+        QueryError::Device { ref which, .. } if error.is_of_name() => ExpectedError::NoDevice {
+            wanted: which.clone(),
             // What is found serves the message alone; without it the message is still true.
             found: nvml::devices().unwrap_or_default(),
         },
         other => no_devices(other),
     }
+}
+
+/// The driver does not answer.
+#[must_use]
+pub fn no_answer(error: NoAnswer) -> ExpectedError {
+    ExpectedError::NothingRan { reason: error.to_string() }
 }
 
 /// `CUDA_VISIBLE_DEVICES` allows no choice of a device.
@@ -149,8 +155,11 @@ pub fn from_visible(error: VisibleError) -> ExpectedError {
 #[must_use]
 pub fn no_devices(error: QueryError) -> ExpectedError {
     match error {
-        QueryError::Load(source) => ExpectedError::NoDriver { reason: source.to_string() },
+        QueryError::Load(source) => {
+            ExpectedError::NoDriver { reason: format!("{source}{}", nvml::hidden()) }
+        }
         QueryError::Refused(_)
+        | QueryError::NoAnswer(_)
         | QueryError::NoneListed
         | QueryError::Device { .. }
         | QueryError::Fact { .. } => ExpectedError::NothingRan { reason: error.to_string() },

@@ -15,6 +15,7 @@ mod fleets;
 mod guard_process;
 mod hami;
 mod hami_planted;
+mod hosts;
 mod integrity;
 mod interrupts;
 mod kill_at_each_step;

@@ -23,7 +23,7 @@ pub enum DriverError {
         /// Its version, as cuda.h writes it.
         found: i32,
     },
-    #[error("{function} returned {code} ({name})")]
+    #[error("{function} returned {code} ({name}){}", advice(*code))]
     Call {
         function: &'static str,
         /// The result of the driver, known or not.
@@ -32,7 +32,10 @@ pub enum DriverError {
         name: &'static str,
     },
     /// The driver rejected a module, with a log.
-    #[error("cuModuleLoadDataEx returned {code} ({name}) for module {module}: {log}")]
+    #[error(
+        "cuModuleLoadDataEx returned {code} ({name}) for module {module}: {log}{}",
+        advice(*code)
+    )]
     Module {
         module: String,
         code: i32,
@@ -270,6 +273,42 @@ pub fn name(code: i32) -> &'static str {
     match NAMES.binary_search_by_key(&code, |entry| entry.0) {
         Ok(at) => NAMES[at].1,
         Err(_) => UNKNOWN_NAME,
+    }
+}
+
+/// What usually causes a code that the state of the host causes, and the command that shows which.
+const fn advice(code: i32) -> &'static str {
+    match code {
+        34 => {
+            ": a stub for linking was loaded in place of the driver; LD_LIBRARY_PATH names a folder \
+             called stubs"
+        }
+        46 => {
+            ": another process has the GPU in EXCLUSIVE_PROCESS mode, or a container lacks its \
+             device node; nvidia-smi -q -d COMPUTE, ls -l /dev/nvidia*"
+        }
+        222 => {
+            ": the library of the driver is older than its kernel module or of another container; \
+             nvidia-smi prints both versions"
+        }
+        802 => {
+            ": NVSwitch systems need nvidia-fabricmanager of the driver's version; systemctl status \
+             nvidia-fabricmanager"
+        }
+        803 => {
+            ": library and kernel module of the driver have different versions; cat \
+             /proc/driver/nvidia/version, then reboot"
+        }
+        804 => {
+            ": a forward-compatibility libcuda (cuda-compat) is loaded, which this GPU may not use; \
+             take it out of LD_LIBRARY_PATH"
+        }
+        805 | 806 => {
+            ": an MPS daemon is there and does not serve this process (another user, or it ended); \
+             ls -l /tmp/nvidia-mps, end it by nvidia-cuda-mps-control"
+        }
+        807 => ": the MPS server starts or recovers; its log is /var/log/nvidia-mps/server.log",
+        _ => "",
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use tokio::sync::oneshot;
 
 thread_local! {
@@ -90,7 +91,7 @@ impl<T: Send + 'static> BlockingCall<T> {
         }));
         match started {
             Ok(()) => Ok(Self { doing, answer, abandoned }),
-            Err(error) => Err(NoAnswer { doing, problem: format!("no thread for it: {error}") }),
+            Err(error) => Err(NoAnswer { doing, problem: no_thread(&error) }),
         }
     }
 
@@ -121,6 +122,38 @@ impl<T> Drop for BlockingCall<T> {
     fn drop(&mut self) {
         self.abandon();
     }
+}
+
+/// Names the limits that refuse a thread.
+#[must_use]
+pub fn no_thread(error: &std::io::Error) -> String {
+    let most = getrlimit(Resource::Nproc).current;
+    let most = most.map_or_else(|| "unlimited".to_owned(), |most| most.to_string());
+    format!(
+        "no thread can be started: {error} (ulimit -u is {most}; a container also has pids.max)"
+    )
+}
+
+/// Longest wait for the driver before a run begins.
+const OUTSET: Duration = Duration::from_secs(8);
+
+/// Makes calls of the driver that may hang, before a run begins, and names them if they do.
+pub fn limited<T: Send + 'static>(
+    doing: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, NoAnswer> {
+    let failed = |problem: String| NoAnswer { doing: doing.to_owned(), problem };
+    let (send, answer) = channel();
+    // Without a receiver the call was late.
+    let started = run(Box::new(move || drop(send.send(work()))));
+    started.map_err(|error| failed(no_thread(&error)))?;
+    answer.recv_timeout(OUTSET).map_err(|_| {
+        failed(format!(
+            "the driver has not answered for {} s: it hangs (dmesg | grep -i -e nvrm -e xid says \
+             why; a reset or a reboot ends it)",
+            OUTSET.as_secs()
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -16,22 +16,28 @@ pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, QueryError> {
     let driver = nvml.library().sys_driver_version().map_err(fact("driver version"))?;
     let cuda = nvml.library().sys_cuda_driver_version().map_err(fact("CUDA version"))?;
     let name = device.name().map_err(fact("name"))?;
-    let memory = device.memory_info().map_err(fact("memory size"))?;
-    let capability = device.cuda_compute_capability().map_err(fact("compute capability"))?;
+    let (memory_bytes, is_hosts) = nvml.memory_bytes().map_err(fact("memory size"))?;
+    let whole = nvml.whole().map_err(fact("device"))?;
+    let capability = whole.cuda_compute_capability().map_err(fact("compute capability"))?;
     // A virtual device says so in its name and in its driver version.
     let kind = if name.starts_with("Virtual") || driver.contains("virtual") {
         DeviceKind::Virtual
     } else {
         DeviceKind::Real
     };
-    let pci_id = device
+    let pci_id = whole
         .pci_info()
         .ok()
         .map(|pci| format!("{:08x}:{:08x}", pci.pci_device_id, pci.pci_sub_system_id.unwrap_or(0)));
-    let mut facts = facts(&device);
+    let mut facts = facts(&whole);
+    if is_hosts {
+        let word = "that of the host, which its CPUs use too: NVML reports no size";
+        facts.insert("memory".to_owned(), word.to_owned());
+    }
     if kind == DeviceKind::Real {
         let host = of_host(nvml.pci_address()).into_iter();
         facts.extend(host.filter_map(|(name, fact)| Some((name.to_owned(), fact?))));
+        facts.extend(mapped("libnvidia-ml").map(|path| ("nvml_library".to_owned(), path)));
     }
     Ok(DeviceIdentity {
         kind,
@@ -41,7 +47,7 @@ pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, QueryError> {
         cuda: format!("{}.{}", cuda / 1000, cuda % 1000 / 10),
         compute_capability: format!("{}.{}", capability.major, capability.minor),
         sm_count: 0,
-        memory_mib: memory.total >> 20,
+        memory_mib: memory_bytes >> 20,
         l2_kib: 0,
         pci_id,
         facts,
@@ -135,6 +141,15 @@ fn of_host(pci: Option<(u32, u32, u32)>) -> [(&'static str, Option<String>); 2] 
     [("kernel_module", module), ("numa_node", node)]
 }
 
+/// The library of this name that the loader has mapped into this process; its file has the version
+/// of the driver that it belongs to.
+fn mapped(name: &str) -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let mut paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let of_name = |path: &&str| path.rsplit('/').next().is_some_and(|file| file.starts_with(name));
+    paths.find(of_name).map(str::to_owned)
+}
+
 /// The open kernel modules name themselves in the first line.
 fn module_flavour(version: &str) -> &'static str {
     if version.contains("Open Kernel Module") { "open" } else { "proprietary" }
@@ -156,14 +171,14 @@ impl Nvml {
     /// The clock of the SMs now; `None` where NVML does not report it.
     #[must_use]
     pub fn sm_clock_mhz(&self) -> Option<f64> {
-        let device = self.device().ok()?;
+        let device = self.whole().ok()?;
         device.clock_info(Clock::SM).ok().map(f64::from)
     }
 
     /// The temperature of the GPU now; `None` where NVML does not report it.
     #[must_use]
     pub fn temperature_c(&self) -> Option<f64> {
-        let device = self.device().ok()?;
+        let device = self.whole().ok()?;
         let temperature = device.temperature(TemperatureSensor::Gpu);
         temperature.ok().map(f64::from)
     }
@@ -218,7 +233,7 @@ pub struct SmClocks {
 impl Nvml {
     #[must_use]
     pub fn sm_clocks(&self) -> SmClocks {
-        let Ok(device) = self.device() else {
+        let Ok(device) = self.whole() else {
             return SmClocks::default();
         };
         SmClocks {
@@ -230,7 +245,7 @@ impl Nvml {
 
     /// The compute mode, by the vendor's name: which processes may have a context.
     pub fn compute_mode(&self) -> Result<&'static str, NvmlError> {
-        let mode = self.device()?.compute_mode()?;
+        let mode = self.whole()?.compute_mode()?;
         let known = MODES.iter().find(|(known, _)| *known == mode);
         known.map(|(_, name)| *name).ok_or(NvmlError::UnexpectedVariant(0))
     }

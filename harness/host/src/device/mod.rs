@@ -18,7 +18,7 @@ pub mod virtual_gpu;
 
 #[cfg(not(feature = "virtual-gpu"))]
 pub use absent as virtual_gpu;
-pub use blocking::{BlockingCall, NoAnswer, is_abandoned};
+pub use blocking::{BlockingCall, NoAnswer, is_abandoned, limited, no_thread};
 pub use ceiling::{Rated, Reported};
 pub use identity::{Reading, THROTTLE_REASONS};
 pub use nvml::{HostGpu, Nvml};

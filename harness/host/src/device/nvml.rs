@@ -17,6 +17,9 @@ use nvml_wrapper_sys::bindings::field_id::{
     NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, NVML_FI_DEV_REMAPPED_COR, NVML_FI_DEV_REMAPPED_FAILURE,
     NVML_FI_DEV_REMAPPED_PENDING, NVML_FI_DEV_REMAPPED_UNC,
 };
+use procfs::{Current, Meminfo};
+
+use super::blocking::{NoAnswer, limited};
 
 /// NVML, and the device under test.
 #[derive(Debug)]
@@ -29,7 +32,9 @@ pub struct Nvml {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceKey {
     Index(u32),
+    /// A UUID, or its beginning that no other has.
     Uuid(String),
+    PciAddress(String),
 }
 
 /// Why NVML cannot be used.
@@ -38,10 +43,10 @@ pub enum QueryError {
     #[error("NVML cannot be loaded: {0}")]
     Load(NvmlError),
     /// The library is there, and does not start.
-    #[error("the NVIDIA driver is installed and does not start: {0}")]
+    #[error("the NVIDIA driver is installed and does not start: {}", words(.0))]
     Refused(NvmlError),
     /// There is no such device.
-    #[error("no device {which}: {source}")]
+    #[error("no device {which}: {}", words(source))]
     Device {
         /// The requested device.
         which: String,
@@ -51,11 +56,64 @@ pub enum QueryError {
     #[error("the driver lists no device")]
     NoneListed,
     /// NVML does not report a fact that is required.
-    #[error("NVML does not report the {what}: {source}")]
+    #[error("NVML does not report the {what}: {}", words(source))]
     Fact { what: &'static str, source: NvmlError },
+    #[error(transparent)]
+    NoAnswer(NoAnswer),
+}
+
+/// An error of the driver by its name in nvml.h, with its usual causes and the command that shows
+/// which it is.
+fn words(error: &NvmlError) -> String {
+    let (name, causes) = match error {
+        NvmlError::LibRmVersionMismatch => (
+            "NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+            "library and kernel module have different versions, as after an update or in a \
+             container with another library; cat /proc/driver/nvidia/version, then reboot",
+        ),
+        NvmlError::Unknown => (
+            "NVML_ERROR_UNKNOWN",
+            "a container that lost its devices (systemctl daemon-reload on the host; start it \
+             again), or a GPU that failed (dmesg | grep -i -e nvrm -e xid)",
+        ),
+        NvmlError::NoPermission => (
+            "NVML_ERROR_NO_PERMISSION",
+            "this user or container may not open the devices; ls -l /dev/nvidia*",
+        ),
+        NvmlError::DriverNotLoaded => (
+            "NVML_ERROR_DRIVER_NOT_LOADED",
+            "the kernel module is not loaded; lsmod | grep nvidia, modprobe nvidia, dmesg",
+        ),
+        NvmlError::GpuLost => {
+            ("NVML_ERROR_GPU_IS_LOST", "the GPU fell off the bus; dmesg | grep -i xid, then reboot")
+        }
+        NvmlError::ResetRequired => (
+            "NVML_ERROR_RESET_REQUIRED",
+            "the GPU needs a reset; nvidia-smi --gpu-reset, else reboot",
+        ),
+        other => return other.to_string(),
+    };
+    format!("{error} ({name}): {causes}")
+}
+
+/// Why a container has no library of the driver, where its variable says so.
+#[must_use]
+pub fn hidden() -> &'static str {
+    match std::env::var("NVIDIA_VISIBLE_DEVICES").as_deref() {
+        Ok("void" | "none" | "") => {
+            "; NVIDIA_VISIBLE_DEVICES asks the container runtime for no GPU"
+        }
+        _ => "",
+    }
 }
 
 impl QueryError {
+    /// Whether the driver answers and has no such device.
+    #[must_use]
+    pub const fn is_of_name(&self) -> bool {
+        matches!(self, Self::Device { source: NvmlError::NotFound | NvmlError::InvalidArg, .. })
+    }
+
     /// Why NVML did not start.
     pub(super) fn of_start(error: NvmlError) -> Self {
         match error {
@@ -79,7 +137,12 @@ pub struct HostGpu {
 /// The GPUs of this host, at least one, in the order of their index. The others can be used while
 /// one is lost.
 pub fn host_gpus() -> Result<Vec<HostGpu>, QueryError> {
-    let library = Library::init().map_err(QueryError::of_start)?;
+    let listed = || gpus_of(&Library::init().map_err(QueryError::of_start)?);
+    limited("starting NVML (nvmlInit_v2) and listing the GPUs", listed)
+        .map_err(QueryError::NoAnswer)?
+}
+
+fn gpus_of(library: &Library) -> Result<Vec<HostGpu>, QueryError> {
     let count = library
         .device_count()
         .map_err(|source| QueryError::Fact { what: "number of devices", source })?;
@@ -107,9 +170,26 @@ pub fn devices() -> Result<Vec<String>, QueryError> {
     Ok(host_gpus()?.into_iter().map(name).collect())
 }
 
+/// The UUID that begins with this text, where it is the only one; else the text.
+fn begun_by(library: &Library, begin: &str) -> String {
+    let gpus = gpus_of(library).unwrap_or_default().into_iter();
+    let mut found = gpus.filter_map(|gpu| gpu.uuid.ok()).filter(|uuid| uuid.starts_with(begin));
+    match (found.next(), found.next()) {
+        (Some(only), None) => only,
+        _ => begin.to_owned(),
+    }
+}
+
 impl Nvml {
     /// Loads NVML, from `library_dir` if given, and finds the device.
     pub fn open(library_dir: Option<&Path>, key: &DeviceKey) -> Result<Self, QueryError> {
+        let (library_dir, key) = (library_dir.map(Path::to_owned), key.clone());
+        let opened = move || Self::open_now(library_dir.as_deref(), &key);
+        limited("starting NVML (nvmlInit_v2) and finding the device", opened)
+            .map_err(QueryError::NoAnswer)?
+    }
+
+    fn open_now(library_dir: Option<&Path>, key: &DeviceKey) -> Result<Self, QueryError> {
         let path = library_dir.map(|dir| dir.join("libnvidia-ml.so.1"));
         let mut builder = Library::builder();
         if let Some(path) = &path {
@@ -119,12 +199,13 @@ impl Nvml {
         let uuid = {
             let device = match key {
                 DeviceKey::Index(index) => library.device_by_index(*index),
-                DeviceKey::Uuid(uuid) => library.device_by_uuid(uuid.as_str()),
+                DeviceKey::Uuid(uuid) => library.device_by_uuid(begun_by(&library, uuid)),
+                DeviceKey::PciAddress(address) => library.device_by_pci_bus_id(address.as_str()),
             };
             let device = device.map_err(|source| QueryError::Device {
                 which: match key {
                     DeviceKey::Index(index) => index.to_string(),
-                    DeviceKey::Uuid(uuid) => uuid.clone(),
+                    DeviceKey::Uuid(text) | DeviceKey::PciAddress(text) => text.clone(),
                 },
                 source,
             })?;
@@ -146,6 +227,25 @@ impl Nvml {
 
     pub fn device(&self) -> Result<nvml_wrapper::Device<'_>, NvmlError> {
         self.library.device_by_uuid(self.uuid.as_str())
+    }
+
+    /// The GPU: the parent of a MIG instance, which has its clocks, links, modes and health.
+    pub fn whole(&self) -> Result<nvml_wrapper::Device<'_>, NvmlError> {
+        let device = self.device()?;
+        if self.uuid.starts_with("MIG-") { device.mig_parent_device() } else { Ok(device) }
+    }
+
+    /// The size of its memory. A device that has the memory of its host reports none: then it is
+    /// that of the host, and `true`.
+    pub fn memory_bytes(&self) -> Result<(u64, bool), NvmlError> {
+        let own = self.device()?.memory_info().map(|own| own.total);
+        match own {
+            Ok(0) | Err(NvmlError::NotSupported) => {
+                let host = Meminfo::current().map_err(|_| NvmlError::NotSupported)?;
+                Ok((host.mem_total, true))
+            }
+            own => Ok((own?, false)),
+        }
     }
 
     /// Free memory of the whole device. A tenant may see less.
@@ -172,7 +272,7 @@ impl Nvml {
 
     /// Reasons for reduced clocks, as NVML's bit mask.
     pub fn throttle_reasons(&self) -> Result<u64, NvmlError> {
-        Ok(self.device()?.current_throttle_reasons()?.bits())
+        Ok(self.whole()?.current_throttle_reasons()?.bits())
     }
 
     /// Peak bandwidth of the memory: two transfers a clock on every line of the bus, as in every
@@ -205,14 +305,14 @@ impl Nvml {
     /// Generation and width of its link to the host now; `None` if NVML does not report them.
     #[must_use]
     pub fn pcie_link(&self) -> Option<[u32; 2]> {
-        let device = self.device().ok()?;
+        let device = self.whole().ok()?;
         Some([device.current_pcie_link_gen().ok()?, device.current_pcie_link_width().ok()?])
     }
 
     /// Domain, bus and device number of its PCI address; `None` if NVML does not report it.
     #[must_use]
     pub fn pci_address(&self) -> Option<(u32, u32, u32)> {
-        let pci = self.device().ok()?.pci_info().ok()?;
+        let pci = self.whole().ok()?.pci_info().ok()?;
         Some((pci.domain, pci.bus, pci.device))
     }
 
@@ -264,7 +364,7 @@ impl Nvml {
 
     /// A count by its number in nvml.h; `None` if the device does not have it.
     fn field(&self, number: u32) -> Option<u64> {
-        let device = self.device().ok()?;
+        let device = self.whole().ok()?;
         let sample = device.field_values_for(&[FieldId(number)]).ok()?;
         match sample.into_iter().next()?.ok()?.value.ok()? {
             SampleValue::U32(value) => Some(u64::from(value)),

@@ -3,17 +3,18 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nvml_wrapper::Nvml as Library;
-
 use super::Nvml;
-use super::nvml::QueryError;
+use super::nvml::{DeviceKey, QueryError, host_gpus};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceSelector {
     /// The virtual GPU with a machine name or the path of a machine file; `None` is the default.
     Virtual(Option<String>),
     Index(u32),
+    /// A UUID, or the beginning of one.
     Gpu(String),
+    /// As `lspci` and `nvidia-smi` print it.
+    PciAddress(String),
     Mig(String),
 }
 
@@ -32,8 +33,8 @@ const ALL: &str = "all";
 pub enum NoSelector {
     /// It names no device.
     #[error(
-        "\"{0}\" is not a device (accepted: virtual, virtual:MACHINE, an index, GPU-UUID or \
-         MIG-UUID)"
+        "\"{0}\" is not a device (accepted: virtual, virtual:MACHINE, an index, GPU-UUID or its \
+         beginning, MIG-UUID, or a PCI address)"
     )]
     Unknown(String),
     #[error("\"{0}\" names several devices (accepted: one; only matrix takes all, or a list)")]
@@ -76,12 +77,15 @@ impl FromStr for DeviceSelector {
             let named = !machine.is_empty();
             return named.then(|| Self::Virtual(Some(machine.to_owned()))).ok_or_else(refused);
         }
-        if is_uuid_of("GPU-", text) {
+        if begins_uuid_of("GPU-", text, 1) {
             return Ok(Self::Gpu(text.to_owned()));
         }
         // Older drivers name instances MIG-GPU-<uuid>/<gpu instance>/<compute instance>.
         if is_uuid_of("MIG-", text) || text.starts_with("MIG-GPU-") {
             return Ok(Self::Mig(text.to_owned()));
+        }
+        if is_pci_address(text) {
+            return Ok(Self::PciAddress(text.to_owned()));
         }
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let index = if digits { text.parse().ok() } else { None };
@@ -97,9 +101,22 @@ pub fn is_uuid(text: &str) -> bool {
 
 /// Whether hexadecimal digits and hyphens follow the prefix.
 fn is_uuid_of(prefix: &str, text: &str) -> bool {
+    begins_uuid_of(prefix, text, 8)
+}
+
+fn begins_uuid_of(prefix: &str, text: &str, least: usize) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
-        rest.len() >= 8 && rest.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+        rest.len() >= least && rest.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
     })
+}
+
+/// Whether it is `bus:device.function`, with a domain of 4 or 8 digits before it or without.
+fn is_pci_address(text: &str) -> bool {
+    let parts: Vec<&str> = text.split([':', '.']).collect();
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    text.ends_with(".0")
+        && matches!(lengths[..], [2, 2, 1] | [4 | 8, 2, 2, 1])
+        && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 impl fmt::Display for DeviceSelector {
@@ -108,7 +125,7 @@ impl fmt::Display for DeviceSelector {
             Self::Virtual(None) => f.write_str("virtual"),
             Self::Virtual(Some(machine)) => write!(f, "virtual:{machine}"),
             Self::Index(index) => write!(f, "{index}"),
-            Self::Gpu(uuid) | Self::Mig(uuid) => f.write_str(uuid),
+            Self::Gpu(text) | Self::Mig(text) | Self::PciAddress(text) => f.write_str(text),
         }
     }
 }
@@ -170,18 +187,14 @@ impl Allotment {
             return Err(VisibleError::Hidden(value));
         }
         let by_pci = std::env::var_os(ORDER).is_some_and(|order| order == BY_PCI);
-        let library = Library::init().map_err(QueryError::of_start)?;
-        let count = library
-            .device_count()
-            .map_err(|source| QueryError::Fact { what: "number of devices", source })?;
-        let gpu = |index| -> Gpu {
-            // An entry of a lost GPU names nothing, as for the driver.
-            let device = library.device_by_index(index).ok()?;
-            Some((device.uuid().ok()?, device.name().ok()?))
-        };
-        let gpus: Vec<Gpu> = (0..count).map(gpu).collect();
+        // An entry of a lost GPU names nothing, as for the driver.
+        let gpus = host_gpus()?.into_iter().map(|gpu| Some((gpu.uuid.ok()?, gpu.name)));
+        let gpus: Vec<Gpu> = gpus.collect();
         // An instance that does not exist is an entry that names nothing.
-        let instance = |name: &str| library.device_by_uuid(name).ok()?.uuid().ok();
+        let instance = |name: &str| {
+            let found = Nvml::open(None, &DeviceKey::Uuid(name.to_owned())).ok()?;
+            Some(found.uuid().to_owned())
+        };
         Self::of(value, by_pci, &gpus, &instance).map(Some)
     }
 
@@ -268,7 +281,7 @@ fn unambiguous(entry: &str, gpus: &[Gpu]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::DeviceChoice::{All, One};
-    use super::DeviceSelector::{Gpu, Index, Mig, Virtual};
+    use super::DeviceSelector::{Gpu, Index, Mig, PciAddress, Virtual};
     use super::{DeviceChoice, DeviceSelector};
 
     #[test]
@@ -283,6 +296,9 @@ mod tests {
             ("12", Index(12)),
             (gpu, Gpu(gpu.to_owned())),
             (mig, Mig(mig.to_owned())),
+            ("GPU-89", Gpu("GPU-89".to_owned())),
+            ("0000:65:00.0", PciAddress("0000:65:00.0".to_owned())),
+            ("65:00.0", PciAddress("65:00.0".to_owned())),
             ("MIG-GPU-8932f937/1/0", Mig("MIG-GPU-8932f937/1/0".to_owned())),
         ] {
             assert_eq!(text.parse::<DeviceSelector>().as_ref(), Ok(&expected));
@@ -292,7 +308,9 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_accepted_forms() {
-        for text in ["", "virtual:", "-1", "+1", "gpu0", "GPU-", "GPU-xyz12345", "99999999999"] {
+        for text in
+            ["", "virtual:", "-1", "+1", "gpu0", "GPU-", "GPU-xyz12345", "65:00", "99999999999"]
+        {
             let refused = text.parse::<DeviceSelector>().map_err(|error| error.to_string());
             assert!(refused.is_err_and(|line| line.contains("virtual:MACHINE")), "{text}");
         }

@@ -136,15 +136,10 @@ impl VirtualGpu {
         }
         let session = Session { privileged: gpu.machine.privileged, ..Session::new(time, seed) };
         session.create(&device, &gpu.machine)?;
-        if gpu.machine.mps.is_none() {
-            for name in [nvidia_cuda_mps::CONTROL, nvidia_cuda_mps::SERVER] {
-                let link = gpu.command_dir().join(name);
-                std::fs::remove_file(&link).map_err(|source| SessionError::Io {
-                    path: link.display().to_string(),
-                    source,
-                })?;
-            }
-        }
+        gpu.take_away().map_err(|source| SessionError::Io {
+            path: gpu.root.path().display().to_string(),
+            source,
+        })?;
         if let Some(library) = gpu.hami_library() {
             unpack(&library, HAMI).map_err(|source| SessionError::Io {
                 path: library.display().to_string(),
@@ -152,6 +147,32 @@ impl VirtualGpu {
             })?;
         }
         Ok(gpu)
+    }
+
+    /// Removes commands that the machine does not have, and exports that it plants as missing.
+    fn take_away(&self) -> std::io::Result<()> {
+        let missing = self.machine.answers.iter().filter(|planted| planted.missing);
+        let missing: Vec<&str> = missing.map(|planted| planted.call.as_str()).collect();
+        for name in COMMANDS {
+            let is_of_mps = [nvidia_cuda_mps::CONTROL, nvidia_cuda_mps::SERVER].contains(&name);
+            if missing.contains(&name) || is_of_mps && self.machine.mps.is_none() {
+                std::fs::remove_file(self.command_dir().join(name))?;
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let object = self.library_dir().join("virtual_gpu.so");
+        let mut bytes = std::fs::read(&object)?;
+        for call in missing {
+            // The name in the table of exports gets another first letter.
+            let name = [b"\0", call.as_bytes(), b"\0"].concat();
+            let found = memmem(&bytes, &name);
+            found.into_iter().for_each(|at| bytes[at + 1] = b'_');
+        }
+        // The file that is loaded already is not written to.
+        std::fs::remove_file(&object)?;
+        std::fs::write(&object, bytes)
     }
 
     /// Path of the stand-in for HAMi-core; `None` on a machine without it.
@@ -364,6 +385,12 @@ fn fill(root: &Path) -> std::io::Result<PathBuf> {
         symlink("vendor-tools", bin.join(name))?;
     }
     Ok(object)
+}
+
+/// Where a text occurs.
+fn memmem(bytes: &[u8], text: &[u8]) -> Vec<usize> {
+    let windows = bytes.windows(text.len()).enumerate();
+    windows.filter(|(_, window)| *window == text).map(|(at, _)| at).collect()
 }
 
 /// Writes an embedded file.

@@ -4,7 +4,7 @@
 //! is on, no process has the whole device, so there is no reference.
 
 use gpubench_plan::Availability;
-use gpubench_record::{Proof, Sharing};
+use gpubench_record::{Proof, Sharing, counted};
 
 use super::host::{Guard, HostError};
 use super::interface::{Requirement, USUAL};
@@ -33,8 +33,10 @@ impl Mechanism for Exclusive {
         whole_device_is_closed(cx.facts).unwrap_or(Availability::Available)
     }
 
-    fn configuration(&self, _cx: &MechanismContext<'_>) -> Configuration {
-        Configuration::without_setup(&ENTRY, vec![NO_OTHER])
+    fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
+        // `plan` says that others cannot be seen.
+        let lists = cx.facts.holders_problem.is_none();
+        Configuration::without_setup(&ENTRY, vec![if lists { NO_OTHER } else { NONE_OF_OURS }])
     }
 
     fn enter(&self, _cx: &MechanismContext<'_>, _guard: &mut Guard) -> Result<InForce, HostError> {
@@ -45,13 +47,29 @@ impl Mechanism for Exclusive {
         TenantEnv::new()
     }
 
-    fn prove(&self, _cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+    fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        if observed.condition.is_native() && cx.facts.holders_problem.is_some() {
+            return vec![none_of_ours(observed)];
+        }
         prove(observed).into_iter().collect()
     }
 }
 
 fn prove(observed: &Observation) -> Option<Proof> {
     observed.condition.is_native().then(|| no_other_process(observed))
+}
+
+/// What can be told where NVML lists no processes.
+const NONE_OF_OURS: Requirement =
+    Requirement::during("no tenant of ours but the victim has a context");
+
+fn none_of_ours(observed: &Observation) -> Proof {
+    let mut own = observed.ours.clone();
+    own.dedup();
+    let evidence = format!(
+        "ours with a context: {own:?}; NVML lists no processes, so of others nothing is known"
+    );
+    NONE_OF_OURS.proof(own.len() == 1, evidence)
 }
 
 /// NVML lists no process but the victim.
@@ -65,10 +83,20 @@ pub(super) fn no_other_process(observed: &Observation) -> Proof {
             false,
             "NVML lists no process at all: the victim has no context on the device".to_owned(),
         ),
-        (Some(listed), None) => (
-            listed.len() == 1,
-            format!("NVML lists {} process of another namespace: {listed:?}", listed.len()),
-        ),
+        (Some(listed), None) => {
+            let mut own = [observed.ours.as_slice(), &observed.services].concat();
+            own.sort_unstable();
+            own.dedup();
+            (
+                listed.len() == own.len(),
+                format!(
+                    "NVML lists {} with ids of another PID namespace, so ours cannot be told from \
+                     others; we have {}",
+                    counted(listed.len(), "process"),
+                    own.len()
+                ),
+            )
+        }
         (Some(_), Some(other_processes)) if other_processes.is_empty() => {
             let idle = if observed.services.is_empty() {
                 String::new()

@@ -91,6 +91,9 @@ impl Mechanism for ExclusiveProcess {
 
 /// The waiver where the mode cannot be set. `consequence` is for processes that use the device.
 pub(super) fn not_settable(facts: &HostFacts, consequence: &str) -> Option<Availability> {
+    if facts.uuid.starts_with("MIG-") {
+        return Some(waived("a MIG instance has no compute mode of its own", None));
+    }
     let is_set = facts.compute_mode.as_deref() == Some(EXCLUSIVE_PROCESS);
     let locked = if is_set { None } else { settings_locked(facts, "compute mode") };
     locked.or_else(|| held_by_others(facts, consequence))

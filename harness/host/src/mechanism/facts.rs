@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::control_groups::ControlGroups;
 use super::elf;
+use super::fitness::{self, Finding};
 use super::host::command::on_path;
 use super::host::found_time_slice;
 use super::host::mps_control;
@@ -73,6 +74,8 @@ pub struct HostFacts {
     pub holders_problem: Option<String>,
     /// Circumstances of the host that a reader of figures must know.
     pub labels: Vec<Label>,
+    /// What stands between this host and verdicts, in the order of its effect.
+    pub findings: Vec<Finding>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -106,9 +109,11 @@ impl HostFacts {
         // A run has refused a device without driver version, capability and memory size
         // (`device::identity`). In a plan, mechanisms are waived for what they need of them.
         let driver = nvml.library().sys_driver_version().unwrap_or_default();
-        let device = nvml.device().ok();
-        let capability = device.as_ref().and_then(|device| device.cuda_compute_capability().ok());
-        let memory = device.as_ref().and_then(|device| device.memory_info().ok());
+        let whole = nvml.whole().ok();
+        let capability = whole.as_ref().and_then(|device| device.cuda_compute_capability().ok());
+        let memory_bytes = nvml.memory_bytes().map_or(0, |(bytes, _)| bytes);
+        let memory = whole.as_ref().and_then(|device| device.memory_info().ok());
+        let reserved_bytes = memory.map_or(0, |memory| memory.reserved);
         let (mut mig_profiles, mut mig_instances, mut mig_problem) = (Vec::new(), Vec::new(), None);
         let mig_mode = nvml.mig_mode().unwrap_or_else(|error| {
             mig_problem = Some(error.to_string());
@@ -131,13 +136,21 @@ impl HostFacts {
                 Err(error) => mig_problem = Some(error.to_string()),
             }
         }
+        let mut findings = fitness::of(nvml, memory_bytes);
+        let time_slice = found_time_slice(nvml).unwrap_or_else(|error| {
+            findings.push(fitness::Finding {
+                what: format!("{error}: the time slice is unknown and cannot be set"),
+                ..fitness::Finding::default()
+            });
+            None
+        });
         Self {
             driver_major: driver.split('.').next().and_then(|text| text.parse().ok()),
             cuda: nvml.library().sys_cuda_driver_version().unwrap_or(0),
             compute_capability: capability.map_or((0, 0), |cc| (cc.major, cc.minor)),
             uuid: nvml.uuid().to_owned(),
-            memory_mib: memory.as_ref().map_or(0, |memory| memory.total >> 20),
-            reserved_mib: memory.as_ref().map_or(0, |memory| memory.reserved >> 20),
+            memory_mib: memory_bytes >> 20,
+            reserved_mib: reserved_bytes >> 20,
             // Some hypervisors do not report it. A mode that refuses tenants then waives the
             // mechanism when they open their contexts.
             compute_mode: nvml.compute_mode().ok().map(str::to_owned),
@@ -148,7 +161,7 @@ impl HostFacts {
             mig_problem,
             mps_control: on_path(mps_control::PROGRAM),
             nvidia_smi: on_path("nvidia-smi"),
-            time_slice: found_time_slice(nvml),
+            time_slice,
             control_groups: ControlGroups::find(inputs.control_groups.as_deref()),
             hami: find_hami(inputs),
             hami_requested: inputs.hami_lib.clone(),
@@ -158,6 +171,7 @@ impl HostFacts {
             holders,
             holders_problem,
             labels: labels::of(nvml),
+            findings,
         }
     }
 }

@@ -99,7 +99,10 @@ pub(super) fn of_threads(observed: &Observation, own: fn(&Observation) -> Proof)
 fn one_process(observed: &Observation) -> Option<Proof> {
     let mut pids = observed.ours.clone();
     pids.dedup();
-    let listed = observed.listed.as_ref()?;
+    let Some(listed) = observed.listed.as_ref() else {
+        let evidence = format!("the tenants are in {pids:?}; NVML lists no processes");
+        return Some(ONE_PROCESS.proof(pids.len() == 1, evidence));
+    };
     // NVML's process ids can be of another PID namespace; then only their number is compared.
     let no_other = match observed.other_processes() {
         Some(other_processes) => other_processes.is_empty(),

@@ -240,7 +240,9 @@ pub(super) fn variant(
 pub(super) fn available(cx: &MechanismContext<'_>, text: &str, count: usize) -> Availability {
     let facts = cx.facts;
     if facts.mig.is_none() && facts.mig_problem.is_none() {
-        return waived("the device has no MIG", None);
+        let is_instance = cx.facts.uuid.starts_with("MIG-");
+        let of_instance = "the device is a MIG instance itself: name its GPU by --device";
+        return waived(if is_instance { of_instance } else { "the device has no MIG" }, None);
     }
     if let Some(problem) = &facts.mig_problem {
         let remedy = "run as root, or with /proc/driver/nvidia/capabilities/mig/config readable";
@@ -332,6 +334,9 @@ pub(super) fn changes(cx: &MechanismContext<'_>, layout: Result<Layout, String>)
     changes
 }
 
+/// The compute mode that every device has at first.
+const DEFAULT: &str = "DEFAULT";
+
 /// Makes the instances of a layout, unless they exist.
 pub(super) fn enter(
     cx: &MechanismContext<'_>,
@@ -345,6 +350,11 @@ pub(super) fn enter(
         Layout::Make(wanted) => wanted,
     };
     if cx.facts.mig == Some(false) {
+        // MIG mode resets the compute mode, which is set back after it.
+        let found = cx.facts.compute_mode.clone().filter(|mode| mode != DEFAULT);
+        if let Some(found) = found {
+            guard.make(Change::ComputeMode { found, set: DEFAULT.to_owned() })?;
+        }
         guard.make(Change::MigMode { found: false, set: true })?;
     }
     let mut made = Vec::new();

@@ -22,6 +22,7 @@ mod elf;
 mod exclusive;
 mod exclusive_process;
 pub mod facts;
+pub mod fitness;
 mod green_context;
 mod hami;
 pub mod host;
@@ -58,7 +59,7 @@ pub use mig_layout::share_of_instance;
 pub use mps_quota::PRIORITY;
 pub use observation::{Observation, OverLimit, ProgramObservation, TenantObservation};
 pub use unprotected::{native_runs, unprotected_form, unprotected_profile};
-pub use waivers::without_context;
+pub use waivers::{unfit, without_context};
 
 macro_rules! listed {
     ($($module:ident::$kind:ident => $name:literal,)*) => {

@@ -59,6 +59,15 @@ impl Mechanism for TimeSlicing {
         if let Some(waived) = device_is_partitioned(facts).or_else(|| sharing_is_off(facts)) {
             return waived;
         }
+        if let Some(problem) = &facts.holders_problem {
+            return waived(
+                format!(
+                    "NVML does not list the processes on the device ({problem}): that tenants have \
+                     contexts of their own cannot be proved"
+                ),
+                Some("run where NVML lists them, outside a sandbox"),
+            );
+        }
         if slice(cx) == Slice::Default {
             return Availability::Available;
         }
@@ -134,10 +143,17 @@ fn prove(observed: &Observation) -> Option<Proof> {
         (Some(found), _) if found == want => {
             (true, format!("NVML lists all {want} tenants as compute processes of their own"))
         }
-        (Some(0), _) if observed.listed.as_ref().is_some_and(|listed| listed.len() == want) => (
-            true,
-            format!("NVML lists {want} compute processes, with ids of another PID namespace"),
-        ),
+        (Some(0), _)
+            if observed
+                .listed
+                .as_ref()
+                .is_some_and(|listed| listed.len() == want + observed.services.len()) =>
+        {
+            (
+                true,
+                format!("NVML lists {want} compute processes, with ids of another PID namespace"),
+            )
+        }
         (Some(found), _) => {
             let absent = |pid: &u32| !observed.listed.as_ref().is_some_and(|all| all.contains(pid));
             let absent: Vec<u32> = observed.ours.iter().copied().filter(absent).collect();

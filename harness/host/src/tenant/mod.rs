@@ -46,7 +46,7 @@ pub enum TenantError {
     #[error("{tenant} ended: {how}")]
     Ended { tenant: String, how: String },
     /// It did not answer in time and was killed.
-    #[error("{tenant} did not answer within {seconds} s while {doing}, and was {how}")]
+    #[error("{tenant} {SILENT} {seconds} s while {doing}, and was {how}")]
     Silent {
         tenant: String,
         /// The step that it did not complete.
@@ -61,6 +61,9 @@ pub enum TenantError {
     #[error("{tenant} broke the protocol: {what}")]
     Protocol { tenant: String, what: String },
 }
+
+/// Part of the text of [`TenantError::Silent`], which cells keep as the reason of their failure.
+pub const SILENT: &str = "did not answer within";
 
 impl TenantError {
     /// Why the tenant refused; `None` where it ended, stayed silent or broke the protocol.

@@ -15,7 +15,7 @@ use crate::device::virtual_gpu::SAMPLE_ENV;
 use gpubench_record::FromTenant;
 use gpubench_record::user_victim::UserVictim;
 use gpubench_record::wire::{PROTOCOL, Participants};
-use gpubench_workloads::command::{Inherits, command};
+use gpubench_workloads::command::{Inherits, NO_MPS, command};
 use tokio::net::UnixListener;
 use tokio::process::Command;
 
@@ -132,6 +132,7 @@ impl Spawner {
         let mut command = Command::from(command(&self.program, inherits));
         command
             .args(arguments)
+            .env("CUDA_MPS_PIPE_DIRECTORY", NO_MPS)
             .envs(&self.environment)
             .envs(extra)
             .stdin(Stdio::piped())

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::planted::take_value;
 
 /// Stores a result at the caller's address; null is refused.
 pub unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Code> {
@@ -14,6 +15,13 @@ pub unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Code> {
     }
     // Callers may pass unaligned addresses.
     to.write_unaligned(value);
+    if let Some(planted) = take_value() {
+        match size_of::<T>() {
+            4 => to.cast::<u32>().write_unaligned(planted as u32),
+            8 => to.cast::<u64>().write_unaligned(planted),
+            _ => {}
+        }
+    }
     Ok(())
 }
 

@@ -54,13 +54,16 @@ pub mod vt;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::diagnostics::say;
 use gpubench_virtual_gpu_driver::stream::with_own_stream;
+use gpubench_virtual_gpu_driver::{code, planted};
 
 /// Runs the body of an entry point and returns its result as a number. Where the name ends in
 /// `_ptsz` or `_ptds`, the null stream is the calling thread's own default stream.
 fn guard<E: Into<i32>>(name: &'static str, body: impl FnOnce() -> Result<(), E>) -> i32 {
+    if let Some(code) = planted::result(name) {
+        return code;
+    }
     let call = || match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => error.into(),

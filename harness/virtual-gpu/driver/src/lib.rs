@@ -37,6 +37,7 @@ pub mod nvml;
 pub mod operation;
 pub mod pinned;
 pub mod placement;
+pub mod planted;
 pub mod pool;
 pub mod process;
 pub mod rules;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::shm::Shared;
+use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
 use gpubench_virtual_gpu_model::machine::{Machine, MachineError};
 use gpubench_virtual_gpu_model::state::State;
 
@@ -121,6 +122,8 @@ impl Session {
         memory.set_len(memory_bytes(machine)).map_err(io)?;
         let mut state = State::new(self.seed, machine.rules().idle_power_mw);
         gpubench_virtual_gpu_model::mig::undivided(&mut state, machine);
+        let mode = ComputeMode::of_number(machine.circumstances.compute_mode as u32);
+        state.compute_mode = mode.unwrap_or_default();
         Shared::create(&dir.join(STATE_FILE), &state).map_err(io)?;
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use gpubench_virtual_gpu_driver::planted;
 use gpubench_virtual_gpu_vendor_tools::nvidia_cuda_mps::{self, CONTROL, Programs, SERVER};
 use gpubench_virtual_gpu_vendor_tools::{NAMES, nvidia_smi};
 
@@ -27,6 +28,11 @@ fn this_program(name: &str) -> Command {
 fn main() -> ExitCode {
     let argv: Vec<OsString> = std::env::args_os().collect();
     let name = argv.first().and_then(|path| Path::new(path).file_name()?.to_str());
+    if let Some(planted) = name.and_then(planted::answer) {
+        // A closed standard output still leaves the exit status.
+        let _ = writeln!(std::io::stdout(), "{}", planted.output.as_deref().unwrap_or_default());
+        return ExitCode::from(planted.code.unwrap_or(1) as u8);
+    }
     let status = match name {
         Some(CONTROL) => nvidia_cuda_mps::control(&argv, &PROGRAMS),
         Some(SERVER) => nvidia_cuda_mps::server(),

@@ -190,12 +190,26 @@ pub fn command(program: &Path) -> Command {
 
 pub(super) const LIST_POLICIES: [&str; 1] = ["-l"];
 
+/// Longest wait for nvidia-smi before a run.
+const SMI_LIMIT: Duration = Duration::from_secs(4);
+
 /// The time slice of a device, by the vendor's name in lower case; `None` where nvidia-smi does not
 /// say.
-#[must_use]
-pub fn found_time_slice(nvml: &Nvml) -> Option<String> {
-    let policies = smi(nvml, &policy(&LIST_POLICIES), "reading the time slice").ok()?;
-    slice_of(&policies).map(str::to_owned)
+///
+/// # Errors
+/// When nvidia-smi hangs.
+pub fn found_time_slice(nvml: &Nvml) -> Result<Option<String>, ControlError> {
+    let Some(program) = on_path("nvidia-smi") else {
+        return Ok(None);
+    };
+    let mut smi = command(&program);
+    smi.args(policy(&LIST_POLICIES)).args(["-i", nvml.uuid()]);
+    match run_within(SMI_LIMIT, smi, "", "reading the time slice by nvidia-smi") {
+        Ok(policies) => Ok(slice_of(&policies).map(str::to_owned)),
+        // One that ends with an error has answered.
+        Err(error) if error.status.is_some() => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 pub(super) fn policy<'a>(arguments: &[&'a str]) -> Vec<&'a OsStr> {

@@ -53,6 +53,7 @@ fn running(
     wanted: fn(&Context) -> bool,
 ) -> Result<Vec<Running>, Error> {
     act_as_planted(device)?;
+    let offset = device.machine().circumstances.pid_offset as u32;
     catch_up_with_the_living(device)?;
     if is_divided(device)? && target == Target::Whole {
         // Only privileged callers may list the processes of all instances (nvml.h).
@@ -63,7 +64,7 @@ fn running(
         for (slot, process) in state.processes.live().iter().enumerate() {
             for engine in engines_of(state, slot as u32, target, wanted) {
                 found.push(Running {
-                    pid: process.pid,
+                    pid: process.pid + offset,
                     bytes: memory::process_bytes_on(state, slot as u32, engine),
                     instance: ids(state, engine),
                 });

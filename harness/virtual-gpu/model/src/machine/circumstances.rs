@@ -20,6 +20,60 @@ pub struct Circumstances {
     /// Run time after which a kernel is ended, as on a GPU with a display; 0 for no limit.
     #[serde(skip_serializing_if = "is_zero")]
     pub kernel_run_time_limit_ms: u64,
+    /// Added to the process ids that NVML lists, which are then those of another namespace, as in a
+    /// container; 0 for the ids of this namespace.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pid_offset: u64,
+    /// Compute mode at the start: 0 DEFAULT, 2 PROHIBITED, 3 EXCLUSIVE_PROCESS.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub compute_mode: u64,
+}
+
+/// What a call of the driver or a vendor command answers instead of what the model says. Exactly
+/// one of `code`, `hang`, `missing` and `value` is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlantedAnswer {
+    /// Exported function (`nvmlInit_v2`), field of NVML (`field 230`), or vendor command
+    /// (`nvidia-smi`).
+    pub call: String,
+    /// The processes that get the answer.
+    #[serde(default)]
+    pub role: Asker,
+    /// Calls of a process that are answered as usual before.
+    #[serde(default)]
+    pub after: u64,
+    /// How many calls of a process get it; absent for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u64>,
+    /// The function returns this number; a command ends with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    /// The call does not return.
+    #[serde(default)]
+    pub hang: bool,
+    /// The library does not export the function, or PATH does not have the command.
+    #[serde(default)]
+    pub missing: bool,
+    /// The number that the function stores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<u64>,
+    /// What a command prints before it ends with `code`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+}
+
+/// The processes of a run, by what they do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Asker {
+    /// Every process.
+    #[default]
+    Any,
+    /// Every process but tenants.
+    Coordinator,
+    /// Tenants.
+    Tenant,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
@@ -53,6 +107,17 @@ impl Machine {
     }
 
     pub(super) fn check_circumstances(&self, path: &str) -> Result<(), MachineError> {
+        for one in &self.answers {
+            let kinds = [one.code.is_some(), one.hang, one.missing, one.value.is_some()];
+            if kinds.iter().filter(|given| **given).count() != 1 {
+                let accepted = "one of code, hang, missing and value";
+                return wrong(path, "answers", format!("of {:?}", one.call), accepted);
+            }
+        }
+        let mode = self.circumstances.compute_mode;
+        if !matches!(mode, 0 | 2 | 3) {
+            return wrong(path, "circumstances.compute_mode", mode, "0, 2 or 3");
+        }
         let most = self.gpu.sm_clock_mhz;
         match self.circumstances.application_sm_clock_mhz {
             Some(set) if !(1..=most).contains(&set) => {

@@ -4,6 +4,7 @@ mod chip;
 mod circumstances;
 mod error;
 pub mod faults;
+mod hosts;
 mod mig;
 mod names;
 mod ranges;
@@ -17,10 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::simulation::Rules;
 pub use chip::{Gpu, Memory, Resident};
-pub use circumstances::{Circumstances, Virtualization};
+pub use circumstances::{Asker, Circumstances, PlantedAnswer, Virtualization};
 pub use error::MachineError;
 use error::{read, wrong};
 use faults::Faults;
+pub use hosts::{Host, hosts};
 pub use mig::{Mig, Profile};
 pub use sharing::{Defects, Mps, SliceLevels, granularity};
 
@@ -73,6 +75,9 @@ pub struct Machine {
     /// Hypervisor, fixed clocks and other conditions.
     #[serde(default)]
     pub circumstances: Circumstances,
+    /// Planted answers of the driver and of vendor commands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<PlantedAnswer>,
     /// What the driver answers to faults.
     #[serde(default)]
     pub faults: Faults,
@@ -235,6 +240,9 @@ impl Machine {
     pub fn load(name: &str) -> Result<Self, MachineError> {
         if let Some((_, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
             return Self::parse(name, text);
+        }
+        if let Some(host) = hosts()?.into_iter().find(|host| host.name == name) {
+            return host.machine();
         }
         let path = Path::new(name);
         if !name.contains('/') && path.extension().is_none() {

@@ -1,0 +1,94 @@
+//! The zoo: every host of `profiles/machines/hosts.toml`. `doctor`, `plan` and `matrix` say what
+//! is wrong with it, end with its status, and answer in time.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use gpubench_virtual_gpu::machine::{Host, hosts};
+
+use crate::support::{Lab, TestResult, finish, program};
+
+/// Longest time of what can be known before the first cell, and of a short run.
+const OUTSET: Duration = Duration::from_secs(10);
+const RUN: Duration = Duration::from_secs(30);
+
+const PROFILE: &str = concat!(
+    "mechanisms = [\"exclusive\", \"time-slicing\", \"mps\"]\n",
+    include_str!("data/short.toml")
+);
+
+/// What a verb did wrong on a host, in one line.
+fn wrong(lab: &Lab, host: &Host, verb: &str) -> Result<Option<String>, crate::support::Error> {
+    let device = lab.device();
+    let more: &[&str] =
+        if verb == "matrix" { &["--out", "out", "--no-faults", "--full"] } else { &[] };
+    let (exit, limit) = match verb {
+        "plan" => (host.plan.unwrap_or(host.exit), OUTSET),
+        "doctor" => (host.exit, OUTSET + Duration::from_secs(3)),
+        _ => (host.exit, RUN),
+    };
+    let begun = Instant::now();
+    let mut command = lab.gpubench([verb, "--device", &device, "--profile", "short.toml"]);
+    command.args(more).env("COLUMNS", "4000");
+    let found = finish(command)?;
+    let (took, text) = (begun.elapsed(), found.text());
+    // What only a tenant or `doctor` can tell is no part of a plan.
+    let is_silent = host.plan.is_some() && (verb == "plan" || verb == "matrix" && exit == 0);
+    let is_said = is_silent || text.contains(&host.says);
+    let names_a_bug = text.contains("internal error") || text.contains("panicked");
+    let right = found.code == Some(exit) && is_said && took < limit && !names_a_bug;
+    Ok((!right).then(|| {
+        format!("{} {verb}: {:?} instead of {exit} in {took:.1?}: {text}", host.name, found.code)
+    }))
+}
+
+#[test]
+fn every_host_is_answered_the_same_by_every_verb_and_in_time() -> TestResult {
+    let mut problems = Vec::new();
+    for host in hosts()? {
+        for verb in ["doctor", "plan", "matrix"] {
+            let lab = Lab::on(&host.name)?.profile(PROFILE)?;
+            problems.extend(wrong(&lab, &host, verb)?);
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+    Ok(())
+}
+
+/// Limits of a shell under which a run would end somewhere in its middle.
+#[test]
+fn limits_of_the_process_are_named_at_once() -> TestResult {
+    let lab = Lab::on("hopper")?.profile(PROFILE)?;
+    let is_root = std::fs::metadata("/proc/self")?.uid() == 0;
+    let user = "exec setpriv --reuid 65534 --regid 65534 --clear-groups bash -c";
+    for (limit, exit, says) in [
+        ("ulimit -s 512; exec", 0, "mechanisms are available"),
+        ("ulimit -n 64; exec", 3, "(ulimit -n)"),
+        ("ulimit -v 400000; exec", 3, "(ulimit -v)"),
+        ("ulimit -u 20; exec", 3, "(ulimit -u is 20"),
+    ] {
+        // Root has no limit of threads.
+        let of_user = limit.contains("-u ");
+        if of_user && !is_root {
+            continue;
+        }
+        for verb in ["doctor", "plan", "matrix --no-faults --full --out out"] {
+            let run = format!("{} {verb} --device virtual:hopper", program().display());
+            let run = format!("{limit} {run} --profile short.toml");
+            let script = if of_user { format!("{user} '{run}'") } else { run };
+            let mut shell = Command::new("bash");
+            shell.args(["-c", &script]).current_dir(lab.path("")).env("COLUMNS", "4000");
+            if of_user {
+                std::fs::set_permissions(lab.path(""), Permissions::from_mode(0o777))?;
+                shell.env("HOME", lab.path("")).env_remove("XDG_CACHE_HOME");
+            }
+            let found = finish(shell)?.ended_with(exit)?;
+            let is_said = found.text().contains(says) || exit == 0 && verb != "doctor";
+            assert!(is_said, "{limit} {verb}: {}", found.text());
+            let _ = std::fs::remove_dir_all(lab.path("out"));
+        }
+    }
+    Ok(())
+}
