@@ -145,8 +145,8 @@ fn texts(folder: &Path) -> Result<Vec<String>, String> {
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    paths
-        .retain(|path| !path.ends_with("documented-faults.toml") && !path.ends_with("claims.toml"));
+    let tables = ["documented-faults.toml", "hosts.toml", "claims.toml"];
+    paths.retain(|path| !tables.iter().any(|table| path.ends_with(table)));
     paths.sort();
     let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(failed);
     paths.iter().map(read).collect()
