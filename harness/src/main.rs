@@ -11,10 +11,10 @@ const STACK: usize = 8 << 20;
 
 fn main() -> std::process::ExitCode {
     let argv: Vec<OsString> = std::env::args_os().collect();
-    signals::install(entry::panic_status(&argv));
     // The main thread has the stack that the shell allows, which may be 512 KiB.
     let thread = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK);
     let run = move || {
+        signals::install(entry::panic_status(&argv));
         signals::guard(|| {
             entry::run_tenant(&argv)
                 .or_else(|| entry::run_guard(&argv))

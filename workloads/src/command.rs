@@ -29,7 +29,7 @@ pub const SIGN_PASSWORD: &str = "GPUBENCH_SIGN_PASSWORD";
 /// commands.
 const LISTED: [&str; 7] =
     ["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "GPUBENCH_VIRTUAL_GPU", RUN];
-/// A folder without a daemon of MPS: a process that is not told otherwise becomes the client of a
+/// A folder without a daemon of MPS: a process without this variable becomes the client of a
 /// daemon in the default folder. A folder that does not exist means no MPS.
 pub const NO_MPS: &str = "/nonexistent/no-mps";
 

@@ -16,7 +16,7 @@ const TABLE: &str = "harness/virtual-gpu/CONTRACTS.md";
 /// other versions do, and the test that holds it.
 const CELLS: usize = 6;
 /// What a device or a library of NVML is called where its methods are called.
-const RECEIVERS: &[&str] = &["device", "library", "lib"];
+const RECEIVERS: &[&str] = &["device", "whole", "library", "lib"];
 /// Methods of results and of our own types on such names.
 const OWN: &[&str] = &[
     "ok",

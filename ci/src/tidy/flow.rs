@@ -232,6 +232,7 @@ const HOUSES: &[House] = &[
              pinned|pool|process|stand_in|stream|submit|tables|virtual_memory",
             "device_attributes",
             "placement",
+            "planted",
             "stream_memory_ops",
             "event",
             "copy",

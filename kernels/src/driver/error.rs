@@ -280,8 +280,8 @@ pub fn name(code: i32) -> &'static str {
 const fn advice(code: i32) -> &'static str {
     match code {
         34 => {
-            ": a stub for linking was loaded in place of the driver; LD_LIBRARY_PATH names a folder \
-             called stubs"
+            ": a stub for linking was loaded in place of the driver; LD_LIBRARY_PATH names a \
+             folder called stubs"
         }
         46 => {
             ": another process has the GPU in EXCLUSIVE_PROCESS mode, or a container lacks its \
@@ -292,16 +292,16 @@ const fn advice(code: i32) -> &'static str {
              nvidia-smi prints both versions"
         }
         802 => {
-            ": NVSwitch systems need nvidia-fabricmanager of the driver's version; systemctl status \
-             nvidia-fabricmanager"
+            ": NVSwitch systems need nvidia-fabricmanager of the driver's version; systemctl \
+             status nvidia-fabricmanager"
         }
         803 => {
             ": library and kernel module of the driver have different versions; cat \
              /proc/driver/nvidia/version, then reboot"
         }
         804 => {
-            ": a forward-compatibility libcuda (cuda-compat) is loaded, which this GPU may not use; \
-             take it out of LD_LIBRARY_PATH"
+            ": a forward-compatibility libcuda (cuda-compat) is loaded, which this GPU may not \
+             use; take it out of LD_LIBRARY_PATH"
         }
         805 | 806 => {
             ": an MPS daemon is there and does not serve this process (another user, or it ended); \

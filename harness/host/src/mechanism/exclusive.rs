@@ -59,7 +59,7 @@ fn prove(observed: &Observation) -> Option<Proof> {
     observed.condition.is_native().then(|| no_other_process(observed))
 }
 
-/// What can be told where NVML lists no processes.
+/// What is known where NVML lists no processes.
 const NONE_OF_OURS: Requirement =
     Requirement::during("no tenant of ours but the victim has a context");
 
@@ -90,8 +90,8 @@ pub(super) fn no_other_process(observed: &Observation) -> Proof {
             (
                 listed.len() == own.len(),
                 format!(
-                    "NVML lists {} with ids of another PID namespace, so ours cannot be told from \
-                     others; we have {}",
+                    "NVML lists {} with ids of another PID namespace, which do not show \
+                     which are ours; we have {}",
                     counted(listed.len(), "process"),
                     own.len()
                 ),
