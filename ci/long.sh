@@ -81,6 +81,9 @@ step_page() (
     "$program" matrix --device virtual --profile smoke --out "$scratch/smoke" >/dev/null
     "$program" report reports/examples/h100_580.159.04_matrix --format html \
         --output "$scratch/h100.html"
+    timeout --kill-after=30 20m python3 ci/check_choose.py "$program" reports/examples/h*/
+    timeout --kill-after=30 10m python3 ci/check_choose.py --page --sets 1000 "$program" \
+        reports/examples/h100_580.159.04_matrix
     timeout --kill-after=30 5m python3 ci/check_page.py --axe target/page/axe.min.js \
         "$scratch/smoke/report.html" "$scratch/h100.html"
 )

@@ -82,7 +82,7 @@ step_oracles() {
     installed oracles
     export GPUBENCH_REQUIRE_ORACLES=1
     python3 -m doctest ci/check_speed.py ci/operator_schema.py ci/count_verdicts.py \
-        ci/check_dashboard.py
+        ci/check_dashboard.py ci/check_choose.py
     wait "${installing[@]}"
     check_speed
 }
@@ -212,6 +212,7 @@ step_readers() {
         bounded 10m "$(built)/gpubench" matrix --device virtual --profile smoke \
             --out "$out" >/dev/null
     bounded 10m target/readers/bin/python ci/check_formats.py "$(built)/gpubench" "$out"
+    bounded 10m python3 ci/check_choose.py --sets 40 "$(built)/gpubench" reports/examples/h*/ "$out"
 }
 
 # Unmodified programs of others on the virtual GPU: they must print the values of the machine file.

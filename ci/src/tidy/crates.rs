@@ -41,7 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("gpubench-store", &["gpubench-record", "gpubench-stats"]),
     ("gpubench-sample-records", &["gpubench-record"]),
-    ("gpubench-reports", &["gpubench-record", "gpubench-show", "gpubench-store"]),
+    ("gpubench-reports", &["gpubench-judge", "gpubench-record", "gpubench-show", "gpubench-store"]),
     (
         "gpubench-workloads",
         &["gpubench-catalogue", "gpubench-kernels", "gpubench-record", "gpubench-stats"],
@@ -249,7 +249,7 @@ mod tests {
         let manifest =
             package("gpubench-reports", "[dependencies]\ngpubench-kernels.workspace = true");
         let expected = "p/Cargo.toml:4: gpubench-reports may not use gpubench-kernels (may use: \
-                        gpubench-record, gpubench-show, gpubench-store)";
+                        gpubench-judge, gpubench-record, gpubench-show, gpubench-store)";
         assert_eq!(findings(&manifest), [expected]);
     }
 

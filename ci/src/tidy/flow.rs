@@ -161,7 +161,7 @@ const HOUSES: &[House] = &[
     },
     House {
         root: "harness/judge/src/",
-        rooms: &["gate", "figures", "score", "claims"],
+        rooms: &["gate", "figures", "score", "claims", "choose"],
         sees_all: &["lib"],
         read: tokens,
     },

@@ -10,3 +10,5 @@ pub mod figures;
 pub mod score;
 
 pub mod claims;
+
+pub mod choose;

@@ -1,4 +1,4 @@
-//! `gpubench advise`: the decision tree, from flags, from a dialog, or from a record.
+//! `gpubench advise`: the decision tree, from flags or from a dialog.
 
 use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
@@ -8,14 +8,13 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, FromArgMatches, ValueEnum};
 use gpubench_predict::advise::advice::{Kind, SecondAnswers};
 use gpubench_predict::advise::config::{ConfigFile, ConfigOptions, TENANTS, files};
-use gpubench_predict::advise::evidence;
-use gpubench_predict::advise::tree::{End, Source};
+use gpubench_predict::advise::tree::End;
 use gpubench_predict::advise::{Advice, Answers, NODES, Node, advise, output, walk};
-use gpubench_record::{ExitCode, RunRecord};
+use gpubench_record::ExitCode;
 use gpubench_show::{Look, Page};
 
 use super::common::{OutputFlag, exit_codes_help, pretty_json, whole};
-use super::predicting::{one_of, read_record};
+use super::predicting::one_of;
 use super::simulate::set;
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -23,18 +22,15 @@ use crate::error::ExpectedError;
 pub const EXIT_CODES: &[ExitCode] =
     &[ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed];
 
-/// Recommends a sharing mechanism by a decision tree
+/// Recommends a sharing mechanism by a published decision tree, without a measurement
 ///
-/// Answer its questions by flags or by a record (--from). On a terminal the remaining questions are
-/// asked.
+/// Answer its questions by flags. On a terminal the remaining questions are asked. From a record
+/// `gpubench choose` answers, with this tree beside it.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES), allow_negative_numbers = true)]
 pub struct Args {
     #[command(flatten, next_help_heading = "Questions")]
     questions: QuestionFlags,
-    /// Answer open questions from the figures of this record
-    #[arg(long, value_name = "RECORD", help_heading = "Questions")]
-    from: Option<PathBuf>,
     #[command(flatten)]
     second: SecondArgs,
     #[command(flatten)]
@@ -73,7 +69,7 @@ struct ConfigArgs {
         value_parser = whole::<u32>((*TENANTS.start()).into(), (*TENANTS.end()).into()),
     )]
     tenants: Option<u32>,
-    /// MIG: GPU that defines the profiles, for example A100-80 [default: that of the record]
+    /// MIG: GPU that defines the profiles, for example A100-80
     #[arg(long, value_name = "GPU", requires = "config")]
     gpu: Option<String>,
     /// MIG: profiles of the instances (separate by commas) [default: equal ones]
@@ -91,13 +87,13 @@ struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    fn options(&self, record: Option<&RunRecord>) -> ConfigOptions {
+    fn options(&self) -> ConfigOptions {
         let mut options = ConfigOptions::default();
         set(&mut options.tenants, self.tenants);
         set(&mut options.memory_mib, self.memory_mib);
         set(&mut options.namespace, self.namespace.clone());
         set(&mut options.image, self.image.clone());
-        options.gpu = self.gpu.clone().or_else(|| record.map(|run| run.device.name.clone()));
+        options.gpu = self.gpu.clone();
         options.layout.clone_from(&self.layout);
         options
     }
@@ -144,7 +140,7 @@ impl FromArgMatches for QuestionFlags {
         for node in &NODES {
             if let Some(value) = matches.get_one::<String>(node.flag) {
                 self.0
-                    .answer(node.flag, value, Source::User)
+                    .answer(node.flag, value)
                     .map_err(|error| clap::Error::raw(ErrorKind::InvalidValue, error))?;
             }
         }
@@ -153,23 +149,15 @@ impl FromArgMatches for QuestionFlags {
 }
 
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let record = args.from.as_deref();
-    let record = record.map(|path| read_record(path, ui)).transpose()?;
     let mut answers = args.questions.0.clone();
-    if let Some(record) = &record {
-        evidence::answer(&mut answers, record)?;
-    }
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         ask_all(&mut answers, &mut std::io::stdin().lock(), ui)?;
     }
     let second =
         SecondAnswers { kind: args.second.kind, is_memory_bound: args.second.memory_bound };
-    let advice = advise(&answers, second, record.as_ref())?;
-    let files = if args.config.config {
-        files(advice.leaf, &args.config.options(record.as_ref()))?
-    } else {
-        Vec::new()
-    };
+    let advice = advise(&answers, second)?;
+    let files =
+        if args.config.config { files(advice.leaf, &args.config.options())? } else { Vec::new() };
     let text = match args.format {
         Format::Json => json(&advice, &files)?,
         Format::Mermaid => output::mermaid(&advice),
@@ -188,7 +176,7 @@ fn ask_all(answers: &mut Answers, input: &mut impl BufRead, ui: &Ui) -> Result<(
         let Some(value) = ask(node, input, ui)? else {
             return Ok(());
         };
-        if answers.answer(node.flag, &value, Source::User).is_err() {
+        if answers.answer(node.flag, &value).is_err() {
             ui.note(&format!("   accepted: {}", node.values(", ")));
         }
     }
@@ -211,7 +199,7 @@ fn ask(node: &Node, input: &mut impl BufRead, ui: &Ui) -> Result<Option<String>,
 }
 
 /// The files as they are, each below its name and purpose.
-fn config_text(files: &[ConfigFile], look: Look) -> String {
+pub(super) fn config_text(files: &[ConfigFile], look: Look) -> String {
     let section = |file: &ConfigFile| {
         let mut head = Page::new(format!("--- {}", file.name));
         head.say(file.purpose.as_str());

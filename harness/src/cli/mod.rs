@@ -5,6 +5,7 @@
 
 pub mod advise;
 mod after_cells;
+pub mod choose;
 pub mod claims;
 pub mod cleanup;
 pub mod common;
@@ -89,6 +90,7 @@ enum Verb {
     Plan(plan::Args),
     Cleanup(cleanup::Args),
     Report(report::Args),
+    Choose(choose::Args),
     Claims(claims::Args),
     Diff(diff::Args),
     History(history::Args),
@@ -120,6 +122,7 @@ impl Verb {
         matches!(
             self,
             Self::Report(_)
+                | Self::Choose(_)
                 | Self::Claims(_)
                 | Self::Diff(_)
                 | Self::Nightly(_)
@@ -142,6 +145,7 @@ impl Verb {
             Self::Plan(args) => plan::run(args, ui),
             Self::Cleanup(args) => cleanup::run(args, ui),
             Self::Report(args) => report::run(args, ui),
+            Self::Choose(args) => choose::run(args, ui),
             Self::Claims(args) => claims::run(args, ui),
             Self::Diff(args) => diff::run(args, ui),
             Self::History(args) => history::run(args, ui),
@@ -209,6 +213,7 @@ fn exit_codes() -> Vec<ExitCode> {
         plan::EXIT_CODES,
         cleanup::EXIT_CODES,
         report::EXIT_CODES,
+        choose::EXIT_CODES,
         claims::EXIT_CODES,
         diff::EXIT_CODES,
         history::EXIT_CODES,

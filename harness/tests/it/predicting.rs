@@ -134,6 +134,57 @@ fn all_missing_flags_are_named_at_once() -> TestResult {
     Ok(())
 }
 
+#[test]
+fn needs_come_from_flags_and_a_file_and_the_record_answers() -> TestResult {
+    let (folder, examples) = (tempfile::tempdir()?, "../reports/examples");
+    let h100 = format!("{examples}/h100_580.159.04_matrix");
+    let file = folder.path().join("needs.toml");
+    std::fs::write(&file, "[needs]\nneed = [\"compute>=L2\"]\ntenants = 2\n")?;
+    let file = file.display();
+    for (flags, outcomes) in [
+        (format!("--needs {file}"), ["meets", "fails"]),
+        (format!("--needs {file} --tenants 3"), ["unknown", "fails"]),
+        (format!("--needs {file} --need jitter<=0.5"), ["unknown", "fails"]),
+        ("--need processes --memory 30GiB".to_owned(), ["unknown", "unknown"]),
+        ("--memory 41GiB".to_owned(), ["fails", "fails"]),
+    ] {
+        let line = format!("choose {h100} --format json {flags}");
+        let run = finish(gpubench(line.split_whitespace()))?;
+        assert_eq!(run.code, Some(0), "{line}: {}", run.stderr);
+        let found: Value = serde_json::from_str(&run.stdout)?;
+        let all = found["mechanisms"].as_array().ok_or("mechanisms")?;
+        for (variant, outcome) in ["mps-quota[pct=50]", "mps"].iter().zip(outcomes) {
+            let one = all.iter().find(|one| one["variant"] == *variant).ok_or("a variant")?;
+            assert_eq!(one["outcome"], outcome, "{flags}: {one}");
+        }
+    }
+    // The published tree answers MPS, which the record contradicts.
+    let line = format!("choose {h100} --need compute>=L2 --need jitter<=0.5 --accept-unknown");
+    let text = finish(gpubench(line.split_whitespace()))?.ended_with(0)?.stdout;
+    for part in [
+        "use: mps-quota[pct=50] fails no need (unknown and accepted: jitter<=0.5).",
+        "measures it: gpubench matrix --mechanism mps-quota,green-context --axis jitter",
+        "the published tree: MPS (",
+        "the record contradicts it here: mps fails compute>=L2: compute/sm L0, retention 0.540",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    std::fs::write(folder.path().join("needs.toml"), "[needs]\ncolour = 1\n")?;
+    for (line, printed) in [
+        (format!("choose {h100} --needs {file}"), "unknown field `colour`"),
+        (format!("choose {h100} --need dram>=L9"), "no such value (accepted: NAME>=L1"),
+        (format!("choose {h100} --memory 10"), "a size with its unit, such as 10GiB"),
+        (format!("choose {h100} --need jitter>=L3 --config"), "no mechanism is named"),
+        (format!("choose {h100} {examples}/h200_580.159.04_day"), "of different devices"),
+        ("choose".to_owned(), "<RECORD>"),
+        (format!("advise --from {h100}"), "unexpected argument '--from'"),
+    ] {
+        let stderr = refused(&line)?;
+        assert!(stderr.contains(printed), "{line}: {stderr}");
+    }
+    Ok(())
+}
+
 fn refused(line: &str) -> Result<String, Error> {
     let run = finish(gpubench(line.split_whitespace()))?;
     let stderr = run.stderr;

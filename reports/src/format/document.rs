@@ -305,7 +305,14 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
                 intervals(plan)
             ),
         ),
-        ("scoring", record.scoring.clone()),
+        (
+            "scoring",
+            format!(
+                "{} (reports/LEVELS.md: how levels come about; gpubench choose: which mechanism to \
+                 use)",
+                record.scoring
+            ),
+        ),
         (
             "run",
             format!(

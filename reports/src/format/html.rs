@@ -1,4 +1,4 @@
-//! The report as one self-contained HTML page, without scripts, fonts or network.
+//! The report as one self-contained HTML page, without fonts or network. One script compares.
 
 mod charts;
 mod choice;
@@ -69,6 +69,7 @@ fn page(record: &RunRecord, options: &RenderOptions) -> Markup {
             (head::heat_map(record, &glance))
             nav class="toc" aria-label="Contents" {
                 @for section in &sections { a href={ "#" (section.id) } { (section.title) } }
+                a href="#levels" { "How levels come about" }
                 a href="#glossary" { "Glossary" }
             }
         }
@@ -80,6 +81,10 @@ fn page(record: &RunRecord, options: &RenderOptions) -> Markup {
                     @if let Some(body) = &section.body { (body) }
                 }
                 "\n"
+            }
+            details id="levels" {
+                summary { "How levels come about" }
+                pre class="guide" { (LEVELS) }
             }
             (glossary())
         }
@@ -108,6 +113,9 @@ fn sections(
         section("details", "Details", Some(details::details(document, record, glance))),
     ]
 }
+
+/// The guide of levels, as it is.
+const LEVELS: &str = include_str!("../../LEVELS.md");
 
 /// A copy of `harness/GLOSSARY.md`, because a package holds its own files only.
 const GLOSSARY: &str = include_str!("html/glossary.md");

@@ -155,12 +155,13 @@ pub fn verdict_lines(records: &[Judged<'_>]) -> Page {
                 &row.test,
                 &row.evidence,
                 row.published_for.as_deref().unwrap_or_default(),
+                by(one.run),
             ];
             texts.map(str::to_owned).into()
         })
     });
     let columns =
-        ["record", "claim", "verdict", "says", "source", "test", "figures", "published for"];
+        ["record", "claim", "verdict", "says", "source", "test", "figures", "published for", "by"];
     page(String::new(), [table("", &columns, lines)])
 }
 
@@ -181,6 +182,14 @@ fn title(run: &RunRecord) -> String {
     match run.device.kind {
         DeviceKind::Real => run.device.name.clone(),
         DeviceKind::Virtual => format!("{VIRTUAL_TITLE} ({})", run.device.name),
+    }
+}
+
+/// Whose word a verdict is.
+const fn by(run: &RunRecord) -> &'static str {
+    match run.device.kind {
+        DeviceKind::Real => "measurement",
+        DeviceKind::Virtual => "model",
     }
 }
 
@@ -224,7 +233,7 @@ fn together<'a>(
 pub fn verdicts_json(records: &[Judged<'_>]) -> Value {
     let each = records.iter().map(|one| {
         json!({
-            "record": one.name, "device_kind": one.run.device.kind.as_str(),
+            "record": one.name, "device_kind": one.run.device.kind.as_str(), "by": by(one.run),
             "device": one.run.device.name, "own_ledger": !one.run.plan.claims.is_empty(),
             "claims": one.run.claims,
         })

@@ -1,21 +1,17 @@
-//! The complete advice: path, leaf, drawbacks, traps, second tree, figures and contradictions.
+//! The complete advice: path, leaf, drawbacks, traps, second tree.
 
-use gpubench_record::run::RunRecord;
 use serde::Serialize;
 
-use super::evidence;
-use super::tree::{Answers, End, Leaf, Node, Source, Step, open_questions, walk};
+use super::tree::{Answers, End, Leaf, Node, Step, open_questions, walk};
 use crate::error::PredictError;
 
-/// One step of the path, with its measurements and traps.
+/// One step of the path, with its traps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdviceStep {
     pub node: u8,
     pub question: &'static str,
     pub answer: &'static str,
     pub meaning: &'static str,
-    pub source: Source,
-    pub measured: Vec<String>,
     pub traps: Vec<&'static str>,
 }
 
@@ -27,8 +23,6 @@ pub struct Advice {
     pub second: Vec<SecondAnswer>,
     /// Whether the second tree recommends something else.
     pub second_disagrees: bool,
-    /// Contradictions between the record and the tree.
-    pub contradictions: Vec<String>,
     /// How tenants with and without strict isolation share a fleet.
     pub mixed_policy: Option<&'static str>,
 }
@@ -38,39 +32,26 @@ const MIXED_POLICY: &str = "tenants that need strict isolation run on MIG instan
 
 /// Walks through the tree to a leaf. An open question is an error that names all flags that may
 /// still be needed.
-pub fn advise(
-    answers: &Answers,
-    second_answers: SecondAnswers,
-    record: Option<&RunRecord>,
-) -> Result<Advice, PredictError> {
-    let mut answers = answers.clone();
-    if let Some(record) = record {
-        evidence::answer(&mut answers, record)?;
-    }
-    let walk = walk(&answers);
+pub fn advise(answers: &Answers, second_answers: SecondAnswers) -> Result<Advice, PredictError> {
+    let walk = walk(answers);
     let leaf = match walk.end {
         End::Leaf(leaf) => leaf,
-        End::Open(node) => return Err(missing(node, &answers)),
+        End::Open(node) => return Err(missing(node, answers)),
     };
     let step = |step: &Step| AdviceStep {
         node: step.node.number,
         question: step.node.question,
         answer: step.choice.value,
         meaning: step.choice.meaning,
-        source: step.source,
-        measured: record.map(|r| evidence::beside(step.node.number, r)).unwrap_or_default(),
         traps: at(step),
     };
-    let second_answers = second(&answers, second_answers, leaf);
+    let second_answers = second(answers, second_answers, leaf);
     Ok(Advice {
         path: walk.path.iter().map(step).collect(),
         leaf,
         trade_off: leaf.trade_off(),
         second_disagrees: second_answers.iter().any(|answer| !answer.agrees),
         second: second_answers,
-        contradictions: record
-            .map(|record| evidence::contradictions(&walk, leaf, record))
-            .unwrap_or_default(),
         mixed_policy: (leaf == Leaf::Mig).then_some(MIXED_POLICY),
     })
 }

@@ -1,7 +1,8 @@
-//! `advise`: the decision tree, answered by flags, a dialog, or a record.
+//! `advise`: the decision tree, answered by flags or a dialog; of a record it is the second opinion
+//! beside what `choose` finds.
 //!
-//! tree (data) -> walk (path and leaf) -> second (the second tree) and evidence (figures of a
-//! record for each step, and contradictions to the tree) -> advice -> output, config.
+//! tree (data) -> walk (path and leaf) -> second (the second tree) -> advice -> output, config.
+//! evidence has the answers that a record gives.
 
 pub mod advice;
 pub mod config;

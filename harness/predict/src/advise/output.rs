@@ -4,20 +4,14 @@ use gpubench_show::{Block, Line, Page, Paint, list};
 
 use super::advice::Advice;
 use super::advice::Recommendation;
-use super::tree::Source;
 use super::tree::{Leaf, NODES, Next};
 
 pub fn page(advice: &Advice) -> Page {
     let mut page = Page::default();
     for step in &advice.path {
-        let source = match step.source {
-            Source::User => "",
-            Source::Record => " (from the record)",
-        };
         let below = |text: String| Line::new(text).indented(3, 5);
         page.push(Line::new(format!("{}. {}", step.node, step.question)).indented(0, 3));
-        page.push(below(format!("{}: {}{source}", step.answer, step.meaning)));
-        step.measured.iter().for_each(|line| page.push(below(line.clone())));
+        page.push(below(format!("{}: {}", step.answer, step.meaning)));
         for trap in &step.traps {
             page.push(below((*trap).to_owned()).marked("trap:", Paint::Weak));
         }
@@ -33,9 +27,6 @@ pub fn page(advice: &Advice) -> Page {
             if answer.agrees { ("agrees", Paint::Good) } else { ("disagrees", Paint::Weak) };
         let text = format!("({}): {}", answer.because, list(&names, "or"));
         page.push(Line::new(text).marked(format!("the second tree {verdict}"), paint));
-    }
-    for one in &advice.contradictions {
-        page.push(Line::new(one).marked("measurement contradicts the tree:", Paint::Bad));
     }
     page
 }

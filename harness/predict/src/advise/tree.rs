@@ -205,18 +205,11 @@ pub const NODES: [Node; 8] = [
 /// The known answers, by question.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answers {
-    values: [Option<(&'static str, Source)>; NODES.len()],
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Source {
-    User,
-    Record,
+    values: [Option<&'static str>; NODES.len()],
 }
 
 impl Answers {
-    pub fn answer(&mut self, flag: &str, value: &str, source: Source) -> Result<(), PredictError> {
+    pub fn answer(&mut self, flag: &str, value: &str) -> Result<(), PredictError> {
         let node = node_of(flag)?;
         let choice = node.choice(value).ok_or_else(|| {
             PredictError::value(
@@ -225,18 +218,13 @@ impl Answers {
                 &format!("one of {}", node.values(", ")),
             )
         })?;
-        self.values[usize::from(node.number) - 1] = Some((choice.value, source));
+        self.values[usize::from(node.number) - 1] = Some(choice.value);
         Ok(())
     }
 
     /// The answer to a question, if it is known.
-    pub fn get(&self, number: u8) -> Option<(&'static str, Source)> {
-        self.values.get(usize::from(number).checked_sub(1)?).copied().flatten()
-    }
-
-    /// The value of the answer to a question, if it is known.
     pub fn value(&self, number: u8) -> Option<&'static str> {
-        self.get(number).map(|(value, _)| value)
+        self.values.get(usize::from(number).checked_sub(1)?).copied().flatten()
     }
 }
 
@@ -252,7 +240,6 @@ pub fn node_of(flag: &str) -> Result<&'static Node, PredictError> {
 pub struct Step {
     pub node: &'static Node,
     pub choice: &'static Choice,
-    pub source: Source,
 }
 
 /// A path through the tree.
@@ -275,12 +262,10 @@ pub fn walk(answers: &Answers) -> Walk {
     let mut path = Vec::new();
     let mut node = &NODES[0];
     loop {
-        let answer = answers.get(node.number);
-        let found = answer.and_then(|(value, source)| Some((node.choice(value)?, source)));
-        let Some((choice, source)) = found else {
+        let Some(choice) = answers.value(node.number).and_then(|value| node.choice(value)) else {
             return Walk { path, end: End::Open(node) };
         };
-        path.push(Step { node, choice, source });
+        path.push(Step { node, choice });
         match choice.next {
             Next::Leaf(leaf) => {
                 return Walk { path, end: End::Leaf(leaf) };

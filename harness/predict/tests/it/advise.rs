@@ -3,7 +3,7 @@
 
 use gpubench_predict::advise::advice::{Kind, SecondAnswers};
 use gpubench_predict::advise::output::{mermaid, page};
-use gpubench_predict::advise::tree::{End, NODES, Source};
+use gpubench_predict::advise::tree::{End, NODES};
 use gpubench_predict::advise::{Advice, Answers, Leaf, advise, walk};
 use gpubench_show::{Look, json};
 use std::collections::HashSet;
@@ -32,7 +32,7 @@ const TABLE: [(&str, &str); 16] = [
 fn answers(values: &[&str]) -> Answers {
     let mut answers = Answers::default();
     for (node, value) in NODES.iter().zip(values).filter(|(_, value)| **value != ".") {
-        answers.answer(node.flag, value, Source::User).expect("an answer");
+        answers.answer(node.flag, value).expect("an answer");
     }
     answers
 }
@@ -69,13 +69,13 @@ fn every_combination_agrees_with_the_table() {
 
 fn advice(values: &str, second: SecondAnswers) -> Advice {
     let values: Vec<&str> = values.split(' ').collect();
-    advise(&answers(&values), second, None).expect("advice")
+    advise(&answers(&values), second).expect("advice")
 }
 
 #[test]
 fn a_missing_answer_is_an_error_that_names_every_flag_still_needed() {
     let missing = |values: &[&str]| {
-        let found = advise(&answers(values), SecondAnswers::default(), None);
+        let found = advise(&answers(values), SecondAnswers::default());
         found.expect_err("an open question").to_string()
     };
     assert_eq!(
@@ -94,10 +94,10 @@ fn a_wrong_answer_is_refused_with_the_accepted_ones() {
     let refused =
         |found: Result<(), gpubench_predict::PredictError>| found.expect_err("refused").to_string();
     assert_eq!(
-        refused(wrong.answer("driver", "me", Source::User)),
+        refused(wrong.answer("driver", "me")),
         "driver is \"me\": accepted is one of platform, cloud"
     );
-    assert!(refused(wrong.answer("colour", "red", Source::User)).contains("unknown question"));
+    assert!(refused(wrong.answer("colour", "red")).contains("unknown question"));
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! Records as input: calibration against figures computed by hand, and evidence for the tree.
 
-use gpubench_predict::advise::advice::SecondAnswers;
-use gpubench_predict::advise::evidence::{beside, mig_capable, sm_bound};
-use gpubench_predict::advise::tree::Source;
-use gpubench_predict::advise::{Answers, Leaf, advise};
+use gpubench_predict::advise::evidence::{mig_capable, sm_bound};
 use gpubench_predict::calibrate::{Calibrated, Choices, calibrate, output};
 use gpubench_predict::pack::demand::kinds_of_record;
 use gpubench_predict::simulate::Scenario;
@@ -174,14 +171,6 @@ fn row(mechanism: &str, axis: &str, sub: Option<&str>, level: &str, kept: [f64; 
     })
 }
 
-fn user(flags: &[(&str, &str)]) -> Answers {
-    let mut answers = Answers::default();
-    for (flag, value) in flags {
-        answers.answer(flag, value, Source::User).expect("an answer");
-    }
-    answers
-}
-
 #[test]
 fn a_record_answers_the_questions_that_it_measured() {
     let sm = |mechanism: &str, kept: [f64; 3]| row(mechanism, "compute", Some("sm"), "L0", kept);
@@ -213,74 +202,6 @@ fn a_record_answers_the_questions_that_it_measured() {
         mig_capable(&record).map(|found| found.value)
     };
     assert_eq!([old("7.5"), old("8.0"), old("10.0")], [Some("no"), None, None]);
-}
-
-#[test]
-fn a_record_answers_questions_and_contradicts_the_user() {
-    let matrix = json!([
-        row("mps", "compute", Some("sm"), "L1", [0.8, 0.7, 0.9]),
-        row("time-slicing", "compute", Some("sm"), "L0", [0.5, 0.45, 0.55]),
-        row("mps", "fault", None, "L3", [1.0, 0.96, 1.0]),
-        row("mig", "bandwidth", Some("dram"), "L1-L2", [0.8, 0.7, 0.9]),
-    ]);
-    let mechanisms = json!([{"name": "mig", "variant": "mig[3g+3g]", "outcome": "measured"}]);
-    let record = record(&json!([]), &matrix, &mechanisms);
-    let plain = SecondAnswers::default();
-    // The record answers question 6: small kernels fit side by side.
-    let given = [
-        ("isolation", "shared"),
-        ("workload", "throughput"),
-        ("driver", "platform"),
-        ("reduced-fault-isolation", "no"),
-    ];
-    let found = advise(&user(&given), plain, Some(&record)).expect("advice");
-    assert_eq!(found.leaf, Leaf::TimeSlicingOperator);
-    let six = found.path.iter().find(|step| step.node == 6).expect("question 6");
-    assert_eq!((six.source, six.answer), (Source::Record, "yes"));
-    assert!(six.measured[0].starts_with("virtual: beside a busy neighbour"), "{six:?}");
-    let eight = found.path.iter().find(|step| step.node == 8).expect("question 8");
-    assert!(eight.measured[0].contains("mps[x] fault: L3, retention 1.000"), "{eight:?}");
-    // The answer rules MPS out for its faults, but every victim survived.
-    assert_eq!(found.contradictions.len(), 1, "{found:?}");
-    assert!(found.contradictions[0].contains("question 8 rules out mps"));
-    // The user's answer is used, and contradicted.
-    let given = [("isolation", "hard"), ("mig", "no")];
-    let found = advise(&user(&given), plain, Some(&record)).expect("advice");
-    assert_eq!(found.leaf, Leaf::NoSharingNoMig);
-    assert!(found.contradictions[0].contains("question 2 is answered no, but the record says yes"));
-    // The leaf assumes a higher level than measured.
-    let found = advise(&user(&[("isolation", "hard")]), plain, Some(&record)).expect("advice");
-    assert_eq!(found.leaf, Leaf::Mig);
-    assert!(found.contradictions[0].contains("assumes L3 for mig bandwidth"), "{found:?}");
-}
-
-#[test]
-fn a_waived_mechanism_is_not_measured() {
-    let mut waived = row("hami", "memory", None, "L0", [0.0, 0.0, 0.0]);
-    waived["outcome"] = json!("waived");
-    waived["reason"] = json!("no library");
-    waived["level"] = Value::Null;
-    let matrix = json!([waived, row("mps", "memory", None, "L1", [1.0, 1.0, 1.0])]);
-    let mechanisms = json!([
-        {"name": "hami", "variant": "hami[x]", "outcome": "waived", "reason": "no library"},
-        {"name": "mps", "variant": "mps[x]", "outcome": "measured"},
-    ]);
-    let mut record = record(&json!([]), &matrix, &mechanisms);
-    record.overall = serde_json::from_value(json!([
-        {"mechanism": "hami", "variant": "hami[x]", "level": null, "weakest_axis": null},
-        {"mechanism": "mps", "variant": "mps[x]", "level": "L1", "weakest_axis": "memory"},
-    ]))
-    .expect("rows");
-    assert_eq!(
-        beside(1, &record),
-        [
-            "not measured: hami[x]: waived, no library",
-            "virtual: mps[x] overall: L1, weakest axis memory",
-        ]
-    );
-    let of_memory = beside(4, &record);
-    assert_eq!(of_memory[0], "not measured: hami[x] memory: waived, no library");
-    assert!(of_memory[1].starts_with("virtual: mps[x] memory: L1"), "{of_memory:?}");
 }
 
 #[test]

@@ -1,153 +1,120 @@
-//! What to use when: for each mechanism what it isolates, what it does not, and its cost.
+//! What to use when: what each mechanism isolates and what it costs, compared with what a reader
+//! sets. The page has the bounds of each need; its script compares and computes nothing.
 
+use gpubench_judge::choose::need::Need;
+use gpubench_judge::choose::page::{columns, takes};
+use gpubench_judge::choose::{Candidate, bounds, candidates, is_of_model};
 use gpubench_record::claim::Verdict;
-use gpubench_record::{Estimate, MatrixRow, OutcomeKind, RunRecord};
-use maud::{Markup, html};
+use gpubench_record::{Estimate, RunRecord};
+use maud::{Markup, PreEscaped, html};
 
 use super::charts::Variants;
-use crate::matrix::faults::{is_of_fault, summary};
 
-/// The names of axes and sub-axes by what the record says of them.
-#[derive(Default)]
-struct Said {
-    isolated: Vec<String>,
-    partly: Vec<String>,
-    not: Vec<String>,
-    undecided: Vec<String>,
-}
+const SCRIPT: &str = include_str!("choice.js");
 
-/// The section; `None` where no mechanism has a level.
+/// Steps of the slider of jitter, from 1.95 native medians down to 0.
+const JITTER_STEPS: u32 = 40;
+
+/// The section; `None` where no mechanism ran.
 pub(super) fn choice(record: &RunRecord, variants: &Variants<'_>) -> Option<Markup> {
-    let mut rows = Vec::new();
-    for mechanism in &record.mechanisms {
-        let variant = &mechanism.variant;
-        let is_reference =
-            *variant == record.plan.reference || mechanism.name == record.plan.reference;
-        if is_reference || mechanism.outcome.outcome == OutcomeKind::Waived {
-            continue;
-        }
-        let said = said(record, variant);
-        if said.isolated.len() + said.partly.len() + said.not.len() + said.undecided.len() > 0 {
-            rows.push((variant, said));
-        }
-    }
-    (!rows.is_empty()).then(|| {
+    let records = [record];
+    let mut all = candidates(&records, &[]);
+    all.retain(|one| one.cost.is_measured);
+    let columns = columns();
+    let by = if is_of_model(&records) { " by the model" } else { "" };
+    (!all.is_empty()).then(|| {
         html! {
-            div class="scroll" tabindex="0" role="region" aria-label="Table of mechanisms" {
-                table {
-                    caption { "What each mechanism isolates, and what it costs" }
-                    thead {
-                        tr {
-                            @for name in HEADS { th scope="col" { (name) } }
-                        }
-                    }
-                    tbody {
-                        @for (variant, said) in &rows {
-                            tr {
-                                th scope="row" { (variants.label(variant)) }
-                                td { (list(&said.isolated)) }
-                                td { (list(&said.partly)) }
-                                td { (list(&said.not)) }
-                                td { (list(&said.undecided)) }
-                                td { (cost(record, variant)) }
-                                td { (claims(record, variant)) }
-                            }
-                        }
-                    }
+            p { "Set what you need: each mechanism then meets it, fails it, or it is unknown" (by)
+                ". A column's name sorts the table. " code { "gpubench choose" }
+                " answers the same with more needs, and with the command that measures what is \
+                 unknown." }
+            form class="needs" {
+                @for (name, _) in &columns {
+                    @let max = if *name == "jitter" { JITTER_STEPS } else { 3 };
+                    label { (name) " "
+                        (slider(name, max)) " " output { "no need" } }
                 }
             }
+            div class="scroll" tabindex="0" role="region" aria-label="Table of mechanisms" {
+                table data-by=(by) {
+                    caption { "What each mechanism isolates, and what it costs" }
+                    thead { tr {
+                        @for name in ["mechanism", "outcome"] { th scope="col" { (name) } }
+                        @for (name, _) in &columns {
+                            th scope="col" { button type="button" { (name) } }
+                        }
+                        @for name in COSTS { th scope="col" { (name) } }
+                    } }
+                    tbody { @for one in &all { (row(record, one, &columns, variants)) "\n" } }
+                }
+            }
+            script { (PreEscaped(SCRIPT)) }
         }
     })
 }
 
-const HEADS: [&str; 7] = [
-    "mechanism",
-    "isolates (L3, L2)",
-    "partly (L1)",
-    "does not isolate (L0)",
-    "undecided",
-    "cost: solo rate over native",
+/// Closed, which `maud` leaves to HTML: the page is XML too.
+fn slider(name: &str, max: u32) -> Markup {
+    PreEscaped(format!(
+        "<input type=\"range\" name=\"{name}\" min=\"0\" max=\"{max}\" value=\"0\" step=\"1\"/>"
+    ))
+}
+
+const COSTS: [&str; 5] = [
+    "alone: rate over native",
+    "all tenants, devices",
+    "compute not usable",
+    "setting it up takes",
     "published claims",
 ];
 
-fn list(names: &[String]) -> String {
-    if names.is_empty() {
-        return "-".to_owned();
-    }
-    names.join(", ")
-}
-
-/// Each axis once, with its weakest row.
-fn said(record: &RunRecord, variant: &str) -> Said {
-    let mut by_axis: Vec<(String, Vec<&MatrixRow>)> = Vec::new();
-    let rows = record.matrix.iter().filter(|row| row.variant == variant && !is_of_fault(row));
-    for row in rows {
-        let name = name(row);
-        match by_axis.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, rows)) => rows.push(row),
-            None => by_axis.push((name, vec![row])),
-        }
-    }
-    let mut said = Said::default();
-    for (name, rows) in by_axis {
-        let waived = |row: &&MatrixRow| row.outcome.outcome == OutcomeKind::Waived;
-        if rows.iter().all(waived) {
-            continue;
-        }
-        let levels: Option<Vec<&str>> = rows.iter().map(|row| decided(row)).collect();
-        match levels.and_then(|levels| levels.into_iter().min()) {
-            Some(level) => said.add(level, name),
-            None => said.undecided.push(name),
-        }
-    }
-    if record.matrix.iter().any(|row| row.variant == variant && is_of_fault(row)) {
-        let faults = summary(record, variant);
-        match faults.level {
-            Some(level) => said.add(&level, "faults".to_owned()),
-            None => said.undecided.push("faults".to_owned()),
-        }
-    }
-    said
-}
-
-/// What the row is about, as the heat map has it; parts of memory and of compute by name.
-fn name(row: &MatrixRow) -> String {
-    match (row.axis.as_str(), row.sub_axis.as_deref()) {
-        ("bandwidth", Some(sub_axis)) => sub_axis.to_owned(),
-        (axis, None) | (axis @ "compute", Some("sm")) => axis.to_owned(),
-        (axis, Some(sub_axis)) => format!("{axis}/{sub_axis}"),
-    }
-}
-
-/// One level; a row that straddles two has none.
-fn decided(row: &MatrixRow) -> Option<&str> {
-    let level = row.level.as_deref().filter(|level| level.len() == 2)?;
-    row.outcome.is_measured().then_some(level)
-}
-
-impl Said {
-    fn add(&mut self, level: &str, name: String) {
-        match level {
-            "L3" | "L2" => self.isolated.push(name),
-            "L1" => self.partly.push(name),
-            _ => self.not.push(name),
+fn row(
+    record: &RunRecord,
+    one: &Candidate,
+    columns: &[(&'static str, Need)],
+    variants: &Variants<'_>,
+) -> Markup {
+    let levels: Vec<[f64; 2]> =
+        columns.iter().map(|(_, need)| bounds(&[record], &one.variant, need)).collect();
+    let compared = columns.iter().zip(&levels).map(|((name, _), levels)| {
+        let figure = Need::parse("jitter<=0").ok().filter(|_| *name == "jitter");
+        let of = figure.map_or(*levels, |need| bounds(&[record], &one.variant, &need));
+        let ends = of.map(|end| if end.is_finite() { end.to_string() } else { "null".to_owned() });
+        format!("[{}]", ends.join(","))
+    });
+    let compared = format!("[{}]", compared.collect::<Vec<_>>().join(","));
+    let cost = &one.cost;
+    let [alone, all, unusable] = [
+        cost.efficiency.as_ref().map(interval),
+        cost.throughput.as_ref().map(|[a, b]| format!("{:.2} to {:.2}", a.value, b.value)),
+        cost.unusable.as_ref().map(|of| format!("{:.0} %", 100.0 * of.share)),
+    ]
+    .map(|text| text.unwrap_or_else(|| "-".to_owned()));
+    html! {
+        tr data-variant=(one.variant) data-outcome="" data-bounds=(compared) {
+            th scope="row" { (variants.label(&one.variant)) }
+            td class="outcome" { "-" }
+            @for ends in levels { td class=[class(ends)] { (level(ends)) } }
+            td { (alone) } td { (all) } td { (unusable) } td { (takes(&cost.steps)) }
+            td { (claims(record, &one.variant)) }
         }
     }
 }
 
-/// The smallest and largest efficiency.
-fn cost(record: &RunRecord, variant: &str) -> String {
-    let rows = record.matrix.iter().filter(|row| row.variant == variant);
-    let figures: Vec<&Estimate> = rows.filter_map(|row| row.efficiency.as_ref()).collect();
-    let values = || figures.iter().map(|of| of.value).filter(|value| value.is_finite());
-    let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
-    if figures.is_empty() {
-        return "-".to_owned();
+fn interval(of: &Estimate) -> String {
+    format!("{:.2} [{:.2}, {:.2}]", of.value, of.lo, of.hi)
+}
+
+fn level([worst, best]: [f64; 2]) -> String {
+    match (worst.is_finite(), worst == best) {
+        (false, _) => "?".to_owned(),
+        (true, true) => format!("L{worst}"),
+        (true, false) => format!("L{worst}..L{best}"),
     }
-    if (most - least) < 0.005 {
-        return format!("{most:.2}");
-    }
-    format!("{least:.2} to {most:.2}")
+}
+
+fn class([worst, best]: [f64; 2]) -> Option<String> {
+    (worst == best).then(|| format!("level L{worst}"))
 }
 
 /// How many claims about the mechanism the record supports and refutes.

@@ -48,7 +48,24 @@ pub(super) fn operator_time_slicing(options: &ConfigOptions) -> Vec<ConfigFile> 
         operator_patch(),
         tenant(options),
         shared(options, &Sharing::TimeSlicing),
+        kai(options),
     ]
+}
+
+/// A fraction that KAI books. It limits neither memory nor compute: the tenants take turns.
+fn kai(options: &ConfigOptions) -> ConfigFile {
+    let ConfigOptions { namespace, image, .. } = options;
+    let fraction = f64::from(options.percent()) / 100.0;
+    file(
+        "kai-pod.yaml",
+        "with the KAI scheduler, whose queue `tenants` exists: kubectl apply -f kai-pod.yaml",
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: tenant\n  namespace: {namespace}\n  \
+             labels:\n    kai.scheduler/queue: tenants\n  annotations:\n    gpu-fraction: \
+             \"{fraction}\"\nspec:\n  schedulerName: kai-scheduler\n  restartPolicy: Never\n  \
+             containers:\n    - name: tenant\n      image: {image}\n"
+        ),
+    )
 }
 
 /// Time-slicing if the cloud provider manages the driver.

@@ -34,6 +34,8 @@ pub struct ConfigOptions {
     pub layout: Vec<String>,
     /// HAMi: memory limit of a tenant, in MiB.
     pub memory_mib: u32,
+    /// Share of the GPU for each tenant; absent: equal ones.
+    pub percent: Option<u32>,
     pub namespace: String,
     pub image: String,
 }
@@ -45,6 +47,7 @@ impl Default for ConfigOptions {
             gpu: None,
             layout: Vec::new(),
             memory_mib: 8000,
+            percent: None,
             namespace: "gpu-tenants".to_owned(),
             image: "registry.example.com/tenant:1".to_owned(),
         }
@@ -81,7 +84,7 @@ impl ConfigOptions {
 
     /// Share of the GPU for each tenant, in whole percent.
     fn percent(&self) -> u32 {
-        100 / self.tenants
+        self.percent.unwrap_or(100 / self.tenants)
     }
 }
 

@@ -1,0 +1,337 @@
+//! What people need of a mechanism, as they write it: `dram>=L2`, `jitter<=0.5`, `memory-cap`.
+
+use gpubench_record::{Axis, MatrixRow, SubAxis};
+
+/// One need.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Need {
+    /// As it was written, without blanks.
+    pub text: String,
+    pub what: What,
+}
+
+/// What is needed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// A level, or better.
+    Level(Rows, u8),
+    /// A figure: of these rows, of this kind, at least or at most the number.
+    Figure(Rows, Figure, Bound),
+    /// That setting the mechanism up takes no such step.
+    Without(Step),
+    /// That tenants are processes of their own.
+    Processes,
+    /// Tenants on one GPU.
+    Tenants(u32),
+    /// Memory of each tenant, in bytes.
+    Memory(u64),
+}
+
+/// A number on one side of which a figure must be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// The figures that a need can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// Retention of rates, survival of trials.
+    Kept,
+    Jitter,
+    Guarantee,
+    Efficiency,
+    /// Work of all tenants together, in devices: the sum of their progress.
+    Throughput,
+}
+
+/// What a mechanism can take to set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Tenants start anew: in the environment of a daemon or with a library.
+    Restart,
+    Root,
+    /// No process may use the GPU.
+    Drain,
+    Reset,
+    Reboot,
+}
+
+impl Step {
+    pub const ALL: [Self; 5] = [Self::Restart, Self::Root, Self::Drain, Self::Reset, Self::Reboot];
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Restart => "restart",
+            Self::Root => "root",
+            Self::Drain => "drain",
+            Self::Reset => "reset",
+            Self::Reboot => "reboot",
+        }
+    }
+}
+
+/// The rows of the matrix that a need is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rows {
+    /// `None`: every axis whose rows are rates.
+    pub axis: Option<Axis>,
+    /// A sub-axis, a class of faults, an aggressor or a fault.
+    pub part: Option<String>,
+}
+
+impl Rows {
+    /// Every row of an axis.
+    #[must_use]
+    pub const fn of(axis: Axis) -> Self {
+        Self { axis: Some(axis), part: None }
+    }
+
+    #[must_use]
+    pub fn has(&self, row: &MatrixRow) -> bool {
+        let part = self.part.as_deref();
+        let is_of_axis = |axis: Axis| row.axis == axis.as_str();
+        self.axis.map_or_else(|| OF_RATES.into_iter().any(is_of_axis), is_of_axis)
+            && part.is_none_or(|part| {
+                row.sub_axis.as_deref() == Some(part) || row.aggressor.as_deref() == Some(part)
+            })
+    }
+
+    /// The sub-axes without which an axis is not measured.
+    #[must_use]
+    pub fn required(&self) -> &'static [&'static str] {
+        match (self.axis, &self.part) {
+            (Some(Axis::Memory), None) => &["capacity", "cap", "residue", "visibility"],
+            (Some(Axis::Compute), None) => &["sm"],
+            (Some(Axis::Bandwidth), None) => &["dram", "l2", "pcie"],
+            _ => &[],
+        }
+    }
+
+    /// `AXIS`, `AXIS/PART`, or a sub-axis alone.
+    fn parse(name: &str) -> Option<Self> {
+        let axis_of = |name: &str| Axis::ALL.into_iter().find(|axis| axis.as_str() == name);
+        let sub_axis = |name: &str| SUB_AXES.into_iter().find(|sub| sub.as_str() == name);
+        let (axis, part) = match name.split_once('/') {
+            Some((axis, part)) => (axis_of(axis)?, Some(part)),
+            None => match axis_of(name) {
+                Some(axis) => (axis, None),
+                None => (sub_axis(name)?.axis(), Some(name)),
+            },
+        };
+        // Parts of faults and of jitter are as many as there are faults and aggressors.
+        let is_known = part.is_none_or(|part| match axis {
+            Axis::Fault | Axis::Jitter => !part.is_empty(),
+            _ => sub_axis(part).is_some_and(|sub| sub.axis() == axis),
+        });
+        is_known.then(|| Self { axis: Some(axis), part: part.map(str::to_owned) })
+    }
+}
+
+/// The axes of which rates are measured.
+const OF_RATES: [Axis; 3] = [Axis::Compute, Axis::Bandwidth, Axis::Power];
+
+const SUB_AXES: [SubAxis; 12] = [
+    SubAxis::Sm,
+    SubAxis::Issue,
+    SubAxis::Launch,
+    SubAxis::Driver,
+    SubAxis::Dram,
+    SubAxis::L2,
+    SubAxis::Pcie,
+    SubAxis::Capacity,
+    SubAxis::Cap,
+    SubAxis::Residue,
+    SubAxis::Visibility,
+    SubAxis::Power,
+];
+
+/// A need that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("need \"{text}\": {problem} (accepted: {accepted})")]
+pub struct NeedError {
+    pub text: String,
+    pub problem: String,
+    pub accepted: &'static str,
+}
+
+const NAMES: &str = "memory, compute, bandwidth, fault or jitter, one of their parts such as dram \
+                     or fault/mmu, efficiency, guarantee/dram, throughput, tenants, memory-cap, \
+                     processes, no-restart, no-root, no-drain, no-reset, no-reboot";
+const VALUES: &str = "NAME>=L1 to NAME>=L3, NAME>=0.8, jitter<=0.5, tenants>=4, memory>=10GiB";
+
+impl Need {
+    /// # Errors
+    /// When the text names nothing that a record has.
+    pub fn parse(text: &str) -> Result<Self, NeedError> {
+        let text: String = text.split_whitespace().collect();
+        let wrong = |problem: &str, accepted| {
+            Err(NeedError { text: text.clone(), problem: problem.to_owned(), accepted })
+        };
+        let parts = [">=", "<="].into_iter().find_map(|sign| Some((sign, text.split_once(sign)?)));
+        let Some((sign, (name, value))) = parts else {
+            return match alone(&text) {
+                Some(what) => Ok(Self { what, text }),
+                None if text.contains(['<', '>', '=']) => wrong("no >= and no <=", VALUES),
+                None if Rows::parse(&text).is_some() => wrong("it has no value", VALUES),
+                None => wrong("unknown name", NAMES),
+            };
+        };
+        let Some((rows, figure)) = named(name) else {
+            return wrong("unknown name", NAMES);
+        };
+        let is_least = sign == ">=";
+        let what = match (name, level(value), value.parse::<f64>().ok(), bytes(value)) {
+            ("tenants", _, Some(n), _) if is_least && n >= 1.0 && n.fract() == 0.0 && n < 1e6 => {
+                What::Tenants(n as u32)
+            }
+            ("tenants", ..) => return wrong("no number of tenants", "tenants>=4"),
+            ("memory", _, _, Some(bytes)) if is_least => What::Memory(bytes),
+            (_, Some(level), ..) if is_least && is_of_level(figure) => What::Level(rows, level),
+            (_, None, Some(number), _) if number.is_finite() => {
+                let is_rising = figure != Figure::Jitter;
+                let has_figure = rows.axis != Some(Axis::Memory) || rows.part.is_some();
+                if is_rising != is_least || !has_figure || rows.part.as_deref() == Some("cap") {
+                    return wrong("this figure has no such bound", VALUES);
+                }
+                let bound = if is_least { Bound::AtLeast } else { Bound::AtMost };
+                What::Figure(rows, figure, bound(number))
+            }
+            _ => return wrong("no such value", VALUES),
+        };
+        Ok(Self { text, what })
+    }
+
+    /// The axis that a measurement of it needs.
+    #[must_use]
+    pub const fn axis(&self) -> Option<Axis> {
+        match &self.what {
+            What::Level(rows, _) | What::Figure(rows, ..) => rows.axis,
+            What::Memory(_) => Some(Axis::Memory),
+            _ => None,
+        }
+    }
+
+    /// Whether the need is one of isolation, which the published tree asks for.
+    #[must_use]
+    pub fn is_about(&self, axis: Axis) -> bool {
+        !matches!(self.what, What::Memory(_)) && self.axis() == Some(axis)
+    }
+}
+
+/// The rows and the figure of a name.
+fn named(name: &str) -> Option<(Rows, Figure)> {
+    let every = Rows { axis: None, part: None };
+    let (first, rest) = name.split_once('/').map_or((name, None), |(a, b)| (a, Some(b)));
+    let figure = match first {
+        "efficiency" => Figure::Efficiency,
+        "guarantee" => Figure::Guarantee,
+        "throughput" | "tenants" => return rest.is_none().then_some((every, Figure::Throughput)),
+        _ => {
+            let rows = Rows::parse(name)?;
+            let is_jitter = rows.axis == Some(Axis::Jitter);
+            return Some((rows, if is_jitter { Figure::Jitter } else { Figure::Kept }));
+        }
+    };
+    let rows = rest.map_or(Some(every), Rows::parse)?;
+    rows.axis.is_none_or(|axis| OF_RATES.contains(&axis)).then_some((rows, figure))
+}
+
+/// A need without a value.
+fn alone(text: &str) -> Option<What> {
+    let cap = || Rows { axis: Some(Axis::Memory), part: Some("cap".to_owned()) };
+    let step =
+        || Step::ALL.into_iter().find(|step| Some(step.as_str()) == text.strip_prefix("no-"));
+    match text {
+        "memory-cap" => Some(What::Level(cap(), 2)),
+        "processes" => Some(What::Processes),
+        _ => step().map(What::Without),
+    }
+}
+
+const fn is_of_level(figure: Figure) -> bool {
+    matches!(figure, Figure::Kept | Figure::Jitter)
+}
+
+fn level(value: &str) -> Option<u8> {
+    match value {
+        "L1" => Some(1),
+        "L2" => Some(2),
+        "L3" => Some(3),
+        _ => None,
+    }
+}
+
+/// A size with its unit.
+#[must_use]
+pub fn bytes(value: &str) -> Option<u64> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
+    let (number, shift) =
+        units.into_iter().find_map(|(unit, shift)| Some((value.strip_suffix(unit)?, shift)))?;
+    let number: f64 = number.trim().parse().ok()?;
+    let bytes = number * f64::from(2_u32).powi(shift);
+    (number > 0.0 && bytes < 1e18).then_some(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(axis: Axis, part: Option<&str>) -> Rows {
+        Rows { axis: Some(axis), part: part.map(str::to_owned) }
+    }
+
+    #[test]
+    fn needs_are_read_as_people_write_them() {
+        use Bound::{AtLeast, AtMost};
+        let every = Rows { axis: None, part: None };
+        let dram = || rows(Axis::Bandwidth, Some("dram"));
+        for (text, want) in [
+            ("dram>=L2", What::Level(dram(), 2)),
+            ("bandwidth/dram >= L3", What::Level(dram(), 3)),
+            ("dram>=0.8", What::Figure(dram(), Figure::Kept, AtLeast(0.8))),
+            ("jitter<=0.5", What::Figure(Rows::of(Axis::Jitter), Figure::Jitter, AtMost(0.5))),
+            ("jitter>=L2", What::Level(Rows::of(Axis::Jitter), 2)),
+            ("fault/mmu>=L2", What::Level(rows(Axis::Fault, Some("mmu")), 2)),
+            ("guarantee/dram>=0.4", What::Figure(dram(), Figure::Guarantee, AtLeast(0.4))),
+            ("throughput>=1", What::Figure(every, Figure::Throughput, AtLeast(1.0))),
+            ("memory-cap", What::Level(rows(Axis::Memory, Some("cap")), 2)),
+            ("memory>=10GiB", What::Memory(10 << 30)),
+            ("memory>=L2", What::Level(Rows::of(Axis::Memory), 2)),
+            ("tenants>=4", What::Tenants(4)),
+            ("no-reset", What::Without(Step::Reset)),
+            ("processes", What::Processes),
+        ] {
+            assert_eq!(Need::parse(text).map(|need| need.what), Ok(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_with_what_is_accepted() {
+        for (text, problem) in [
+            ("dran>=L2", "unknown name"),
+            ("bandwidth/sm>=L2", "unknown name"),
+            ("dram>=L0", "no such value"),
+            ("dram>=L4", "no such value"),
+            ("dram>L2", "no >= and no <="),
+            ("dram", "it has no value"),
+            ("dram<=L2", "no such value"),
+            ("jitter>=0.5", "this figure has no such bound"),
+            ("dram<=0.5", "this figure has no such bound"),
+            ("memory>=0.9", "this figure has no such bound"),
+            ("cap>=0.9", "this figure has no such bound"),
+            ("efficiency>=L2", "no such value"),
+            ("guarantee/memory>=0.5", "unknown name"),
+            ("dram>=nan", "no such value"),
+            ("tenants>=1.5", "no number of tenants"),
+            ("memory>=-1GiB", "no such value"),
+            ("no-fun", "unknown name"),
+            ("", "unknown name"),
+        ] {
+            let found = Need::parse(text).map_err(|error| error.problem);
+            assert_eq!(found, Err(problem.to_owned()), "{text}");
+        }
+    }
+}

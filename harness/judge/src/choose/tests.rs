@@ -1,0 +1,232 @@
+//! Outcomes on the records of real GPUs in `reports/examples`, and on planted rows.
+
+use gpubench_record::{Outcome, RunRecord};
+
+use super::page::{Answer, isolation};
+use super::*;
+use crate::gate::fixture::example;
+
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// The record as readers score it: lone requests are not in its format, so jitter has no figure.
+fn h100() -> Result<RunRecord> {
+    let mut run = example("h100_580.159.04_matrix")?;
+    for row in run.matrix.iter_mut().filter(|row| row.axis == "jitter") {
+        row.jitter = None;
+        row.level = None;
+        row.outcome = Outcome::inconclusive("no latencies of single requests");
+    }
+    // These levels follow from the isolation index of an older scoring.
+    for row in run.matrix.iter_mut().filter(|row| row.level.as_deref() == Some("L1")) {
+        row.level = Some("L0".to_owned());
+    }
+    Ok(run)
+}
+
+fn needs(texts: &[&str]) -> Result<Vec<Need>> {
+    Ok(texts.iter().map(|text| Need::parse(text)).collect::<std::result::Result<_, _>>()?)
+}
+
+fn of(run: &RunRecord, texts: &[&str], variant: &str) -> Result<(Verdict, Finding)> {
+    let found = candidates(&[run], &needs(texts)?);
+    let one = found.into_iter().find(|one| one.variant == variant).ok_or("a candidate")?;
+    Ok((one.verdict, one.findings.into_iter().next().ok_or("a finding")?))
+}
+
+const QUOTA: &str = "mps-quota[pct=50]";
+
+#[test]
+fn compute_alone_names_the_quota_first_and_jitter_names_nothing() -> Result {
+    let run = h100()?;
+    let named = |texts: &[&str], accept| -> Result<Vec<String>> {
+        let found = candidates(&[&run], &needs(texts)?);
+        Ok(ranked(&found, accept).into_iter().map(|one| one.variant.clone()).collect())
+    };
+    assert_eq!(named(&["compute>=L2"], false)?, [QUOTA, "green-context"]);
+    assert_eq!(named(&["compute>=L2", "processes"], false)?, [QUOTA]);
+    assert!(named(&["jitter<=0.5"], false)?.is_empty());
+    assert!(named(&["compute>=L2", "jitter>=L2"], false)?.is_empty());
+    assert_eq!(named(&["compute>=L2", "jitter<=9"], true)?, [QUOTA, "green-context"]);
+    Ok(())
+}
+
+#[test]
+fn each_outcome_has_its_figure_or_the_command_that_measures_it() -> Result {
+    let run = h100()?;
+    let (verdict, found) = of(&run, &["compute>=0.9"], "hami[memory=50,sm=50]")?;
+    assert_eq!(verdict, Verdict::Fails);
+    let figure = found.figure.unwrap_or_default();
+    assert!(figure.starts_with("compute/sm retention 0.294 [0.293, 0.296], n=8"), "{figure}");
+    for (need, variant, command) in [
+        ("jitter<=0.5", QUOTA, Some("--mechanism mps-quota --axis jitter --for-minutes 5")),
+        ("fault>=L2", "mps", Some("--mechanism mps --axis fault --faults")),
+        ("memory-cap", "mps", Some("--mechanism mps --axis memory")),
+        ("tenants>=4", "mps", Some("--profile tenants.toml --for-minutes 5")),
+        ("dram>=L2", "mig[3g+3g]", Some("--for-minutes 5 --allow-reconfigure")),
+        // A newer driver is no flag.
+        ("dram>=L2", "mps-static[chunks=even]", None),
+    ] {
+        let (verdict, found) = of(&run, &[need], variant)?;
+        assert_eq!(verdict, Verdict::Unknown, "{need} {variant}");
+        let measure = found.measure.map(|(command, _)| command);
+        match command {
+            None => assert_eq!(measure, None, "{need} {variant}"),
+            Some(part) => {
+                assert!(measure.is_some_and(|all| all.contains(part)), "{need} {variant}")
+            }
+        }
+        assert!(found.reason.is_some(), "{need} {variant}");
+    }
+    Ok(())
+}
+
+/// Rows planted on one variant: what is left open is unknown, and nothing else is.
+#[test]
+fn an_outcome_follows_from_both_bounds() -> Result {
+    let run = h100()?;
+    let with = |level: Option<&str>, measured: bool, ends: [f64; 2]| {
+        let mut run = run.clone();
+        let row = run.matrix.iter_mut().find(|row| row.variant == QUOTA && row.axis == "compute");
+        if let Some(row) = row {
+            row.level = level.map(str::to_owned);
+            if !measured {
+                row.outcome = Outcome::inconclusive("it straddles");
+            }
+            if let Some(kept) = &mut row.retention {
+                [kept.lo, kept.hi] = ends;
+            }
+        }
+        run
+    };
+    use Verdict::{Fails, Meets, Unknown};
+    for (level, measured, ends, need, want) in [
+        (Some("L2"), true, [0.8, 0.9], "compute>=L2", Meets),
+        (Some("L1"), true, [0.6, 0.7], "compute>=L2", Fails),
+        (Some("L1..L2"), false, [0.7, 0.9], "compute>=L2", Unknown),
+        (Some("L1..L2"), false, [0.7, 0.9], "compute>=L1", Meets),
+        (Some("L1..L2"), false, [0.7, 0.9], "compute>=L3", Fails),
+        (Some("L1..L2"), false, [0.7, 0.9], "compute>=0.7", Meets),
+        (Some("L1..L2"), false, [0.7, 0.9], "compute>=0.8", Unknown),
+        (Some("L1..L2"), false, [0.7, 0.9], "compute>=0.91", Fails),
+        (None, false, [0.9, 0.9], "compute>=0.5", Unknown),
+    ] {
+        let found = of(&with(level, measured, ends), &[need], QUOTA)?.0;
+        assert_eq!(found, want, "{level:?} {ends:?} {need}");
+    }
+    let mut smoke = with(Some("L3"), true, [1.0, 1.0]);
+    smoke.plan.decides = false;
+    assert_eq!(of(&smoke, &["compute>=L1"], QUOTA)?.0, Unknown);
+    Ok(())
+}
+
+#[test]
+fn one_trial_of_a_fault_meets_nothing() -> Result {
+    let mut run = example("h100_580.159.04_faults-mps")?;
+    run.plan.decides = true;
+    let hang = "fault/hang>=L1";
+    assert_eq!(of(&run, &[hang], "mps")?.0, Verdict::Unknown);
+    let row = run.matrix.iter_mut().find(|row| row.aggressor.as_deref() == Some("hang"));
+    row.ok_or("a row")?.level = Some("L2..L3".to_owned());
+    assert_eq!(of(&run, &["fault/hang>=L2"], "mps")?.0, Verdict::Meets);
+    assert_eq!(of(&run, &["fault/hang>=L3"], "mps")?.0, Verdict::Unknown);
+    Ok(())
+}
+
+#[test]
+fn records_of_one_device_complete_each_other_and_the_worst_counts() -> Result {
+    let (matrix, mut faults) = (h100()?, example("h100_580.159.04_faults-mps")?);
+    faults.plan.decides = true;
+    let both = |texts: &[&str]| -> Result<Verdict> {
+        let found = candidates(&[&matrix, &faults], &needs(texts)?);
+        let one = found.iter().find(|one| one.variant == "mps").ok_or("mps")?;
+        Ok(one.verdict)
+    };
+    assert_eq!(both(&["fault/trap>=L2", "dram>=L1"])?, Verdict::Fails);
+    // The second record left the row of compute undecided, which the first one measured.
+    assert_eq!(both(&["compute>=L1"])?, Verdict::Fails);
+    // A sub-axis that no record has leaves its axis unknown.
+    let mut without = matrix.clone();
+    without.matrix.retain(|row| row.sub_axis.as_deref() != Some("pcie"));
+    assert_eq!(of(&without, &["bandwidth>=0.1"], QUOTA)?.0, Verdict::Unknown);
+    assert_eq!(of(&matrix, &["bandwidth>=0.1"], QUOTA)?.0, Verdict::Meets);
+    // With more tenants than were measured only what fails is known.
+    assert_eq!(of(&matrix, &["bandwidth>=0.1", "tenants>=3"], QUOTA)?.0, Verdict::Unknown);
+    assert_eq!(of(&matrix, &["bandwidth>=0.9", "tenants>=3"], QUOTA)?.0, Verdict::Fails);
+    Ok(())
+}
+
+#[test]
+fn a_model_says_so_and_the_front_leaves_out_what_another_beats() -> Result {
+    let mut run = h100()?;
+    run.device.kind = DeviceKind::Virtual;
+    let needs = needs(&["compute>=L2"])?;
+    let (records, found) = ([&run], candidates(&[&run], &needs));
+    let front = front(&found, &isolation(&records, &found));
+    let names: Vec<&str> = front.iter().map(|one| one.variant.as_str()).collect();
+    assert!(names.contains(&QUOTA) && !names.contains(&"stream-priority"), "{names:?}");
+    let answer = Answer {
+        names: Vec::new(),
+        records: &records,
+        needs: &needs,
+        candidates: &found,
+        front,
+        accept_unknown: false,
+        second: None,
+    };
+    let page = answer.page();
+    for text in [page.text(gpubench_show::Look::PIPED), page.markdown()] {
+        assert!(text.contains("VIRTUAL GPU") && text.contains("meets by the model"), "{text}");
+    }
+    assert_eq!(answer.json()["by"], "model");
+    Ok(())
+}
+
+#[test]
+fn costs_follow_from_the_record() -> Result {
+    let mut run = h100()?;
+    let energy = |run: &RunRecord, milliwatts: f64| {
+        let cell = run.cells.iter().find(|cell| {
+            let is_plain = cell.cell.closed_only && cell.cell.sparse.is_none();
+            cell.cell.variant == QUOTA && cell.cell.aggressor.is_some() && is_plain
+        });
+        let rows: Vec<gpubench_record::TelemetryRow> = cell
+            .into_iter()
+            .map(|cell| gpubench_record::TelemetryRow {
+                t_ns: 0,
+                cell: cell.cell.id.clone(),
+                source: "nvml".to_owned(),
+                metric: "power".to_owned(),
+                value: milliwatts,
+                unit: "mW".to_owned(),
+            })
+            .collect();
+        let mut found = candidates(&[run], &[]);
+        cost::add_energy(&mut found, run, &rows);
+        let one = found.into_iter().find(|one| one.variant == QUOTA);
+        one.and_then(|one| one.cost.energy_mj).map(|[least, _]| least)
+    };
+    // Half a kilowatt for the work of half a device: a request of 1 ms takes a joule.
+    run.operator = example("h200_580.159.04_day")?.operator;
+    run.operator.iter_mut().for_each(|row| row.stp.value = 0.5);
+    assert_eq!((run.plan.service_ns, energy(&run, 500_000.0)), (1_000_000, Some(1_000.0)));
+    for (variant, share, ceiling) in [
+        ("mps-quota[pct=50]", 0.0, 0.5),
+        ("mps-quota[pct=30]", 0.4, 0.3),
+        ("mig[3g+3g]", 1.0 / 7.0, 3.0 / 7.0),
+        ("mig[1g+2g]", 4.0 / 7.0, 1.0 / 7.0),
+        ("time-slicing[slice=default]", 0.0, 1.0),
+    ] {
+        let mut planned = run.clone();
+        let of = planned.mechanisms.iter_mut().find(|row| row.variant == QUOTA);
+        of.ok_or("a row")?.variant = variant.to_owned();
+        let of = planned.plan.mechanisms.iter_mut().find(|one| one.variant == QUOTA);
+        of.ok_or("a plan")?.variant = variant.to_owned();
+        let found = candidates(&[&planned], &[]);
+        let one = found.iter().rev().find(|one| one.variant == variant).ok_or("a candidate")?;
+        let unusable = one.cost.unusable.as_ref().ok_or("compute")?;
+        let is_near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(is_near(unusable.share, share), "{variant}: {}", unusable.share);
+        assert!(is_near(unusable.ceiling, ceiling), "{variant}: {}", unusable.ceiling);
+    }
+    Ok(())
+}
