@@ -1,4 +1,4 @@
-"""Checks ci/kubernetes, and what `gpubench advise --config` writes for a cluster.
+"""Checks ci/kubernetes, and what `advise --config` and `choose --config` write for a cluster.
 
     target/manifests/bin/python ci/check_manifests.py GPUBENCH
 
@@ -363,8 +363,13 @@ def check_runs(program, overlays):
 
 def check_advice(program):
     validated = 0
-    for answers, kinds in LEAVES.items():
-        command = [program, "advise", *answers.split(), "--config", "--format=json"]
+    commands = {f"advise {answers} --config": kinds for answers, kinds in LEAVES.items()}
+    # The first mechanism that meets these needs, with its figures as comments.
+    record = "reports/examples/h100_580.159.04_matrix"
+    for need, kinds in (("compute>=L2", "Pod ConfigMap ResourceClaim"), ("no-restart", "Pod")):
+        commands[f"choose {record} --need {need} --config"] = set(kinds.split())
+    for line, kinds in commands.items():
+        command = [program, *line.split(), "--format=json"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}: {done.stderr}"
         found = set()
@@ -374,9 +379,9 @@ def check_advice(program):
             for item in yaml.safe_load_all(file["text"]):
                 if isinstance(item, dict) and {"apiVersion", "kind", "metadata"} <= set(item):
                     found.add(item["kind"])
-                    validated += validate(item, f"advise {answers}: {file['name']}")
-        assert kinds <= found, f"{answers}: {found} has not {kinds}"
-    print(f"manifests: {len(LEAVES)} configurations of advise, {validated} validations")
+                    validated += validate(item, f"{line}: {file['name']}")
+        assert kinds <= found, f"{line}: {found} has not {kinds}"
+    print(f"manifests: {len(commands)} configurations, {validated} validations")
 
 
 def main(program):

@@ -200,7 +200,7 @@ step_clients() {
     done
 }
 
-# The manifests of ci/kubernetes and what `advise --config` writes, against the schemas of several
+# The manifests of ci/kubernetes and what `advise --config` and `choose --config` write, against the schemas of several
 # versions of Kubernetes.
 step_manifests() {
     local program
