@@ -226,7 +226,8 @@ mod tests {
     fn a_dialog_repeats_a_question_until_its_answer_is_accepted() {
         let mut answers = Answers::default();
         let mut input = "maybe\nhard\n no \nunread\n".as_bytes();
-        let result = ask_all(&mut answers, &mut input, &Ui::from_environment(ColorWhen::Auto));
+        let result =
+            ask_all(&mut answers, &mut input, &Ui::from_environment(ColorWhen::Auto, false));
         assert!(result.is_ok());
         assert_eq!((answers.value(1), answers.value(2)), (Some("hard"), Some("no")));
         assert_eq!(input, b"unread\n");
@@ -236,7 +237,8 @@ mod tests {
     fn a_dialog_ends_with_its_input() {
         let mut answers = Answers::default();
         let mut input = "shared\n".as_bytes();
-        let result = ask_all(&mut answers, &mut input, &Ui::from_environment(ColorWhen::Auto));
+        let result =
+            ask_all(&mut answers, &mut input, &Ui::from_environment(ColorWhen::Auto, false));
         assert!(result.is_ok());
         assert_eq!((answers.value(1), answers.value(3)), (Some("shared"), None));
     }

@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn a_dialog_repeats_a_question_until_its_answer_is_a_need() {
         let mut input = "L9\nL2\n\n0.5\nyes\n".as_bytes();
-        let needs = ask(&mut input, &Ui::from_environment(ColorWhen::Auto));
+        let needs = ask(&mut input, &Ui::from_environment(ColorWhen::Auto, false));
         let texts = needs.map(|needs| needs.into_iter().map(|need| need.text).collect::<Vec<_>>());
         let wanted = ["compute>=L2", "jitter<=0.5", "memory-cap"];
         assert!(texts.is_ok_and(|texts| texts == wanted));
