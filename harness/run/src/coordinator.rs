@@ -30,11 +30,11 @@ struct Coordinator {
     session: HostSession,
     /// What keeps the device at one speed, if anything does.
     soak: Option<Soak>,
-    /// Cells of each variant, one after another, in which a tenant did not answer.
+    /// Cells of each variant in which a tenant did not answer.
     hung: BTreeMap<String, u32>,
 }
 
-/// A variant that hangs in so many cells one after another gets no more.
+/// A variant that hangs in so many cells gets no more.
 const HUNG_MAX: u32 = 2;
 
 /// Runs the plan. `kernel_log` was opened before any tenant was started; it is absent where it is
@@ -240,7 +240,7 @@ impl Coordinator {
             return Ok(None);
         }
         if self.hung.get(&cell.variant).is_some_and(|count| *count >= HUNG_MAX) {
-            let reason = format!("{HUNG_MAX} cells of the mechanism hung one after another");
+            let reason = format!("{HUNG_MAX} cells of the mechanism hung");
             return cell::write_not_run(recorder, cell, reason).map(|_| None);
         }
         let key = MechanismKey::from(cell);
@@ -259,15 +259,12 @@ impl Coordinator {
             }
             Err(reason) => Some(cell::write_not_run(recorder, cell, reason)?),
         };
-        match failure.as_deref().filter(|reason| reason.contains(SILENT)) {
-            None => drop(self.hung.remove(&cell.variant)),
-            Some(reason) => {
-                let count = self.hung.entry(cell.variant.clone()).or_default();
-                *count += 1;
-                if *count == HUNG_MAX {
-                    let reason = format!("it hung in {HUNG_MAX} cells, last: {reason}");
-                    self.ledger.failed(&cell.mechanism, &cell.variant, &reason)?;
-                }
+        if let Some(reason) = failure.as_deref().filter(|reason| reason.contains(SILENT)) {
+            let count = self.hung.entry(cell.variant.clone()).or_default();
+            *count += 1;
+            if *count == HUNG_MAX {
+                let reason = format!("it hung in {HUNG_MAX} cells, last: {reason}");
+                self.ledger.failed(&cell.mechanism, &cell.variant, &reason)?;
             }
         }
         Ok(failure)
