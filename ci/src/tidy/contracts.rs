@@ -20,6 +20,7 @@ const RECEIVERS: &[&str] = &["device", "whole", "library", "lib"];
 /// Methods of results and of our own types on such names.
 const OWN: &[&str] = &[
     "ok",
+    "ok_or",
     "ok_or_else",
     "as_ref",
     "as_deref",
