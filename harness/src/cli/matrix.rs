@@ -71,9 +71,10 @@ pub struct Args {
     /// After a kill, a reboot, Ctrl-C or a requeued job. Plan, profile, seed, calibration, labels
     /// and permissions are those of the folder: a flag with another value is refused, and only
     /// --device, --retry-failed, --sign-key, --sign-password-file, --strict and --full are free.
-    /// gpubench, GPU and driver must be those of the first start, else the exit code is 20. Complete blocks are kept; a block that was cut
-    /// is measured again as a whole, and what was measured of it stays in the record without
-    /// counting. The record names each interruption. A record that lacks nothing is refused.
+    /// gpubench, GPU and driver must be those of the first start, else the exit code is 20.
+    /// Complete blocks are kept; a block that was cut is measured again as a whole, and what was
+    /// measured of it stays in the record without counting. The record names each interruption. A
+    /// record that lacks nothing is refused.
     #[arg(long, value_name = "DIR")]
     pub(super) resume: Option<PathBuf>,
     /// With --resume: measure cells and fault trials again that failed
@@ -352,7 +353,7 @@ fn password(name: &str, file: Option<&Path>) -> Result<String, ExpectedError> {
         return Err(ExpectedError::usage(
             format!(
                 "the secret key {name} has a password, and there is no terminal to ask for it \
-             (accepted: --sign-password-file, the variable {SIGN_PASSWORD}, or a key without a \
+             (accepted: the variable {SIGN_PASSWORD}, --sign-password-file, or a key without a \
              password)"
             ),
             None,

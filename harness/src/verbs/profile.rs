@@ -49,7 +49,7 @@ mod tests {
     use super::load;
     use crate::error::ExpectedError;
 
-    const OTHER: &str = "version = 1\n[thresholds]\nretention_l3 = 0.25\n";
+    const OTHER: &str = "version = 1\n[thresholds]\nretention_l3 = 0.9\n";
 
     #[test]
     fn a_file_is_found_by_its_path_and_named_after_it() -> Result<(), Box<dyn std::error::Error>> {

@@ -154,7 +154,7 @@ fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format(lab: &La
     Ok(())
 }
 
-// Forged records: one value of each class is changed, and the checksums are made again.
+// Forged records: one value of each class is changed, and no checksum covers it.
 
 /// Parts of the schema that no run of this test has, with what is put there.
 const ABSENT: [(&str, &str); 9] = [
@@ -214,7 +214,7 @@ fn found(dir: &Path, class: &str, scores: &Value) -> Option<&'static str> {
         return Some("named");
     }
     let opened = gpubench::verbs::open_scored(dir, gpubench::verbs::Repair::No).ok()?;
-    let is_made = MADE.iter().any(|part| class.starts_with(part));
+    let is_made = opened.note.is_some() || MADE.iter().any(|part| class.starts_with(part));
     (is_made && scores_of(&opened.run) == *scores).then_some("scored again")
 }
 
@@ -247,11 +247,12 @@ fn a_record_with_one_forged_value_is_refused_named_or_scored_again() -> TestResu
         let there = part == "problems" || ABSENT.iter().any(|(absent, _)| absent == part);
         assert!(here || there, "{part} is neither in the record nor in the list");
     }
+    // Whoever forges makes them again.
+    std::fs::remove_file(dir.join("checksums.b3"))?;
     let mut unseen = Vec::new();
     let mut count = 0;
     let mut tried = |class: &str, changed: &Value| -> TestResult {
-        std::fs::write(&path, serde_json::to_string_pretty(changed)?)?;
-        gpubench_store::seal(&dir)?;
+        std::fs::write(&path, serde_json::to_string(changed)?)?;
         count += 1;
         if found(&dir, class, &scores).is_none() {
             unseen.push(class.to_owned());
