@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpubench_compare::Session;
 use gpubench_host::device::{DeviceSelector, limits};
@@ -237,14 +237,13 @@ fn open_within(
     wait: Duration,
     open: impl Fn() -> Result<DeviceSession, ExpectedError>,
 ) -> Result<DeviceSession, ExpectedError> {
-    let end = Instant::now() + wait;
+    let mut waited = Duration::ZERO;
     loop {
         match open() {
-            Err(ExpectedError::Busy { .. }) if Instant::now() < end => {
-                std::thread::sleep(WAIT_STEP.min(end - Instant::now()));
-            }
+            Err(ExpectedError::Busy { .. }) if waited < wait => std::thread::sleep(WAIT_STEP),
             other => return other,
         }
+        waited += WAIT_STEP;
     }
 }
 

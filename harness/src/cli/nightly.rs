@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpubench_compare::Session;
 use gpubench_compare::diff::{self, Options};
@@ -176,22 +176,23 @@ impl Night<'_> {
 
     /// Holds other nights of this folder back.
     fn lock(&self) -> Result<GpuLock, ExpectedError> {
-        let end = Instant::now() + self.wait();
+        let mut waited = Duration::ZERO;
         loop {
             match GpuLock::take_in(&self.args.folder, "nightly") {
                 Ok(lock) => return Ok(lock),
                 Err(LockError::Io { path, source }) => {
                     return Err(ExpectedError::from_write(path, source));
                 }
-                Err(LockError::Held { holder, .. }) if Instant::now() >= end => {
+                Err(LockError::Held { holder, .. }) if waited >= self.wait() => {
                     let folder = self.args.folder.display();
-                    let waited = self.wait().as_secs() / 60;
+                    let minutes = self.wait().as_secs() / 60;
                     let reason =
-                        format!("another night held {folder} for {waited} minutes ({holder})");
+                        format!("another night held {folder} for {minutes} minutes ({holder})");
                     return Err(ExpectedError::NothingRan { reason });
                 }
                 Err(LockError::Held { .. }) => std::thread::sleep(WAIT_STEP),
             }
+            waited += WAIT_STEP;
         }
     }
 

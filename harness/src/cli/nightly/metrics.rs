@@ -1,7 +1,7 @@
 //! The metrics of a night: the figures of a GPU, and how the last night ended.
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,6 +9,7 @@ use gpubench_compare::RowKey;
 use gpubench_compare::diff::{Figures, Verdict};
 use gpubench_record::RunRecord;
 use gpubench_reports::format::{DeviceLabels, Gauges, Labels};
+use gpubench_run::rfc3339_now;
 use ureq::tls::{RootCerts, TlsConfig};
 
 use super::end::{Compared, End, Outcome};
@@ -42,7 +43,7 @@ pub fn figures(of_record: &str, run: &RunRecord, compared: &Compared) -> Vec<u8>
         });
         let help = "1 for the verdict of a row of the comparison with the nights before.";
         gauges.add("verdict", help, verdicts);
-        let parts: [(&str, &str, fn(&Figures) -> f64); 4] = [
+        let parts: [(&str, &str, Part); 4] = [
             (
                 "change",
                 "Change against the nights before, as a share or in native medians.",
@@ -63,6 +64,9 @@ pub fn figures(of_record: &str, run: &RunRecord, compared: &Compared) -> Vec<u8>
     gauges.text.into_bytes()
 }
 
+/// One figure of a comparison.
+type Part = fn(&Figures) -> f64;
+
 fn labels_of(key: &RowKey) -> Labels<'_> {
     let (axis, sub_axis) = key.axis.split_once('/').unwrap_or((&key.axis, ""));
     vec![
@@ -77,7 +81,8 @@ fn labels_of(key: &RowKey) -> Labels<'_> {
 
 /// How the last night ended, and when.
 pub fn outcome(end: &End, device: DeviceLabels) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = humantime::parse_rfc3339(&rfc3339_now()).unwrap_or(UNIX_EPOCH);
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut gauges = Gauges::of(device);
     let is = |outcome: Outcome| f64::from(u8::from(end.outcome == outcome));
     let outcomes = Outcome::ALL.map(|one| (vec![("outcome", one.as_str())], is(one)));
