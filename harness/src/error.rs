@@ -136,7 +136,6 @@ pub enum ExpectedError {
 const OTHER_PLACE: &str = "choose another place: --out of a run, --output of other results";
 
 impl ExpectedError {
-    #[must_use]
     pub const fn exit_code(&self) -> ExitCode {
         match self {
             Self::Profile(_)
@@ -167,14 +166,12 @@ impl ExpectedError {
     }
 
     /// Something that the user can correct, and how.
-    #[must_use]
     pub fn usage(problem: impl Into<String>, remedy: Option<&str>) -> Self {
         Self::Usage { problem: problem.into(), remedy: remedy.map(str::to_owned) }
     }
 
     /// The same after cells ran, when it is no longer an error of the command line, and something
     /// did run.
-    #[must_use]
     pub fn after_cells(self) -> Self {
         match self.exit_code() {
             ExitCode::Usage | ExitCode::NothingRan => Self::RunFailed { problem: self.to_string() },
@@ -182,19 +179,16 @@ impl ExpectedError {
         }
     }
 
-    #[must_use]
     pub fn internal(what: impl std::fmt::Display) -> Self {
         Self::Internal { what: what.to_string() }
     }
 
     /// A record that cannot be read.
-    #[must_use]
     pub fn unreadable_record(path: impl Into<PathBuf>, problem: impl Into<String>) -> Self {
         Self::RecordUnreadable { path: path.into(), problem: problem.into() }
     }
 
     /// The error of a failed write: a full disk, or anything else.
-    #[must_use]
     pub fn from_write(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         use std::io::ErrorKind;
         let path = path.into();
@@ -239,7 +233,6 @@ fn none_if_empty(names: &[String]) -> String {
 
 impl ExpectedError {
     /// What the user can do, where the message does not say it.
-    #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Profile(_) => Some(

@@ -41,9 +41,7 @@ pub fn tenant_main(reader: impl BufRead, writer: impl Write) -> i32 {
 
 /// Serves further tenants beside the one on the standard pipes, as threads of this process. Each
 /// has its own connection to the socket at `path`, opened in order.
-///
-/// # Errors
-/// When the socket does not accept that many connections.
+/// Fails when the socket does not accept that many connections.
 pub fn serve_beside(path: &Path, count: u32) -> std::io::Result<()> {
     for place in 1..=count {
         let socket = UnixStream::connect(path)?;

@@ -88,9 +88,7 @@ pub trait Time: Send + Sync + 'static {
 
     /// Prepares the reaping thread: moves it to its cores, on the wall clock. True if it got the
     /// real-time class too.
-    ///
-    /// # Errors
-    /// When the kernel refuses the cores.
+    /// Fails when the kernel refuses the cores.
     fn settle_reaper(&self, _cores: Option<ReaperCores>) -> Result<bool, ClockError> {
         Ok(false)
     }
@@ -119,9 +117,7 @@ enum Kind {
 
 impl Clock {
     /// Finds the clock: queries the libcuda that the loader finds for virtual time.
-    ///
-    /// # Errors
-    /// When the library keeps virtual time but lacks one of its functions.
+    /// Fails when the library keeps virtual time but lacks one of its functions.
     pub fn find() -> Result<Self, ClockError> {
         Ok(match VirtualTime::find()? {
             Some(time) => Self { kind: Kind::Virtual(Arc::new(time)) },
@@ -130,25 +126,21 @@ impl Clock {
     }
 
     /// The wall clock, whatever libcuda is installed.
-    #[must_use]
     pub fn wall() -> Self {
         Self { kind: Kind::Wall(Arc::new(WallClock::new())) }
     }
 
     /// Whether this is the model's time.
-    #[must_use]
     pub fn is_virtual(&self) -> bool {
         matches!(self.kind, Kind::Virtual(_))
     }
 
     /// `virtual` or `wall`, as in messages and records.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         if self.is_virtual() { "virtual" } else { "wall" }
     }
 
     /// The wall clock, unless time is virtual.
-    #[must_use]
     pub fn as_wall(&self) -> Option<&WallClock> {
         match &self.kind {
             Kind::Virtual(_) => None,

@@ -42,7 +42,6 @@ const NOTABLE_PREFIXES: [&[u8]; 3] = [b"CUDA_", b"NVIDIA_", b"LD_"];
 const NOTABLE: [&str; 3] =
     ["GPU_CORE_UTILIZATION_POLICY", "LIBCUDA_LOG_LEVEL", "ACTIVE_OOM_KILLER"];
 
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "the one place that makes commands")]
 pub fn command(program: impl AsRef<OsStr>, inherits: Inherits) -> Command {
     let mut command = Command::new(program);
@@ -57,7 +56,6 @@ pub fn command(program: impl AsRef<OsStr>, inherits: Inherits) -> Command {
 
 /// Names of the variables of this process that no process inherits and that can change a
 /// measurement, in order.
-#[must_use]
 pub fn dropped() -> Vec<String> {
     notable(std::env::vars_os().map(|(name, _)| name))
 }

@@ -25,13 +25,11 @@ impl EventPool {
         Ok(Self { context: context.clone(), spin, pairs })
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
     /// Whether there are none; there is always at least one.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }

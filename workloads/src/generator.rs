@@ -39,7 +39,6 @@ const POLL_NS: u64 = 1_000_000;
 pub const ERRORS_IN_A_ROW_MAX: u32 = 16;
 
 /// Converts bursts to the type of schedules.
-#[must_use]
 pub const fn shape(bursts: Bursts) -> gpubench_stats::Bursts {
     gpubench_stats::Bursts { requests: bursts.requests, peak: bursts.peak }
 }
@@ -145,9 +144,7 @@ pub enum CellRunError {
 
 /// Runs a cell on the calling thread and returns when it ends. The calling thread must not have
 /// joined the clock; both threads join here and leave at the end of their work.
-///
-/// # Errors
-/// When a clock operation fails, a thread does not start, or the load does not fit.
+/// Fails when a clock operation fails, a thread does not start, or the load does not fit.
 pub fn run_cell(
     time: &Arc<dyn Time>,
     run: &CellRun,

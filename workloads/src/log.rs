@@ -54,7 +54,6 @@ pub enum LogError {
 
 impl LogError {
     /// The kind that the coordinator receives; it ends the run on a full disk.
-    #[must_use]
     pub const fn kind(&self) -> RefusalKind {
         match self {
             Self::NoSpace { .. } => RefusalKind::NoSpace,
@@ -80,9 +79,7 @@ pub struct LogContents {
 const BYTES_MAX: u64 = 1 << 30;
 
 /// Reads every counted row and ignores unfinished rows behind the count.
-///
-/// # Errors
-/// When the file cannot be read, is not a log, or is shorter than its header says.
+/// Fails when the file cannot be read, is not a log, or is shorter than its header says.
 pub fn read_log(path: &Path) -> Result<LogContents, LogError> {
     let name = || path.display().to_string();
     let bytes = regular_file::read(path, BYTES_MAX).map_err(|source| LogError::Io {
@@ -111,9 +108,7 @@ pub fn read_log(path: &Path) -> Result<LogContents, LogError> {
 }
 
 /// Marks the rows of these requests, which completed, as wrong results.
-///
-/// # Errors
-/// When the log cannot be read or written.
+/// Fails when the log cannot be read or written.
 pub fn mark_wrong(path: &Path, requests: &[u64]) -> Result<(), LogError> {
     let rows = read_log(path)?.rows;
     let file = OpenOptions::new().write(true).open(path).map_err(io("cannot open", path))?;
@@ -153,10 +148,8 @@ pub struct LogWriter {
 impl LogWriter {
     /// Creates the file and allocates its whole size, so that no later write runs out of disk
     /// space.
-    ///
-    /// # Errors
-    /// When the file exists, cannot be created, or does not fit on the disk. A file that could not
-    /// be allocated is removed again.
+    /// Fails when the file exists, cannot be created, or does not fit on the disk. A file that
+    /// could not be allocated is removed again.
     pub fn create(path: &Path, capacity_rows: u64) -> Result<Self, LogError> {
         if !(1..=ROWS_MAX).contains(&capacity_rows) {
             return Err(LogError::Rows { rows: capacity_rows });
@@ -205,13 +198,11 @@ impl LogWriter {
     }
 
     /// Rows visible to a reader.
-    #[must_use]
     pub fn committed_rows(&self) -> u64 {
         self.committed_rows
     }
 
     /// Rows for which there was no room.
-    #[must_use]
     pub fn unlogged_rows(&self) -> u64 {
         self.unlogged_rows
     }

@@ -62,9 +62,7 @@ pub enum SelfTestError {
 }
 
 /// Measures for about `duration`, on a thread of its own.
-///
-/// # Errors
-/// When the class is refused, or no wake-up falls into the duration.
+/// Fails when the class is refused, or no wake-up falls into the duration.
 pub fn punctuality(
     duration: Duration,
     class: Class,
@@ -182,7 +180,6 @@ pub struct Stops {
 
 impl Stops {
     /// Fraction of the time spent in stops.
-    #[must_use]
     pub fn share(&self) -> f64 {
         if self.span_ns == 0 {
             return 0.0;
@@ -191,7 +188,6 @@ impl Stops {
     }
 
     /// Stops per second.
-    #[must_use]
     pub fn per_s(&self) -> f64 {
         if self.span_ns == 0 {
             return 0.0;

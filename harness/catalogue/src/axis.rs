@@ -117,19 +117,16 @@ pub const JITTER_SUMMARY: &str = "does a neighbour add unpredictable latency to 
 /// The question that the fault axis answers.
 pub const FAULT_SUMMARY: &str = "does a fault of a neighbour harm a tenant?";
 
-#[must_use]
 pub fn is_probed(sub_axis: SubAxis) -> bool {
     sub_axis == SubAxis::Capacity || PROBED.iter().any(|entry| entry.sub_axis == sub_axis)
 }
 
 /// Every workload that is the victim of some pair, in report order.
-#[must_use]
 pub fn victims() -> Vec<&'static str> {
     in_order_of_pairs(|pair| pair.victim)
 }
 
 /// Every workload that is the aggressor of some pair, in report order.
-#[must_use]
 pub fn aggressors() -> Vec<&'static str> {
     in_order_of_pairs(|pair| pair.aggressor)
 }
@@ -206,7 +203,6 @@ pub enum Selection {
 
 impl Selection {
     /// Finds a selection by the name that [`known_names`] lists.
-    #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         let mut subs = CATALOGUE.iter().chain(PROBED);
         if let Some(entry) = subs.find(|entry| entry.name == name) {
@@ -221,7 +217,6 @@ impl Selection {
     }
 
     /// Whether it needs the cells or the probe of `sub_axis`.
-    #[must_use]
     pub fn needs(self, sub_axis: SubAxis) -> bool {
         match self {
             Self::Axis(Axis::Jitter) => sub_axis == JITTER_SUB_AXIS,
@@ -231,7 +226,6 @@ impl Selection {
         }
     }
 
-    #[must_use]
     pub fn has_faults(self, class: Class) -> bool {
         match self {
             Self::Axis(axis) => axis == Axis::Fault,
@@ -241,7 +235,6 @@ impl Selection {
     }
 
     /// Whether probes or fault trials answer it, so that it needs no pair.
-    #[must_use]
     pub fn needs_no_pair(self) -> bool {
         match self {
             Self::Axis(axis) => matches!(axis, Axis::Memory | Axis::Fault),
@@ -252,7 +245,6 @@ impl Selection {
 }
 
 /// The classes of faults, which are the sub-axes of the fault axis, without the controls.
-#[must_use]
 pub fn fault_classes() -> Vec<Class> {
     let scored = fault::CATALOGUE.iter().map(|fault| fault.class);
     let mut classes: Vec<Class> = scored.filter(|&class| class != Class::Control).collect();
@@ -262,7 +254,6 @@ pub fn fault_classes() -> Vec<Class> {
 }
 
 /// Every name that [`Selection::find`] accepts: axes first, then `axis/sub-axis`.
-#[must_use]
 pub fn known_names() -> Vec<&'static str> {
     let axes = Axis::ALL.into_iter().map(Axis::as_str);
     let subs = CATALOGUE.iter().chain(PROBED).map(|entry| entry.name);
@@ -272,7 +263,6 @@ pub fn known_names() -> Vec<&'static str> {
 
 /// The name of [`known_names`] that a reader means by one of a screen: in any case, `faults` for the
 /// axis, and a sub-axis alone where only one axis has it.
-#[must_use]
 pub fn named(text: &str) -> Option<&'static str> {
     let known = known_names();
     let text = text.to_ascii_lowercase();
@@ -291,7 +281,6 @@ fn sub_name(name: &str) -> Option<&str> {
 }
 
 /// The short form that [`named`] reads as this name, if it has one.
-#[must_use]
 pub fn short_name(name: &'static str) -> Option<&'static str> {
     if name == Axis::Fault.as_str() {
         return Some("faults");

@@ -38,7 +38,6 @@ macro_rules! names {
 }
 
 /// Every name, in report order.
-#[must_use]
 pub const fn names() -> &'static [&'static str] {
     mechanisms!(names)
 }

@@ -302,7 +302,6 @@ pub(super) fn longest_period_ns(plan: &Plan) -> u64 {
 }
 
 /// Time by which the start of a cell is delayed: a random part of its mechanism's period.
-#[must_use]
 pub fn phase_ns(plan: &Plan, cell: &Cell) -> u64 {
     let mut mechanisms = plan.mechanisms.iter();
     let own = mechanisms.find(|one| one.variant == cell.variant);
@@ -312,7 +311,6 @@ pub fn phase_ns(plan: &Plan, cell: &Cell) -> u64 {
 }
 
 /// One line for each limit; none for a plan that can decide every axis it measures.
-#[must_use]
 pub fn notes(plan: &Plan, profile: &Profile) -> Vec<String> {
     let profile = &profile.of_run();
     let mut notes = Vec::new();

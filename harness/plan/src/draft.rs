@@ -239,7 +239,6 @@ const LOAD: f64 = 1.5;
 const TELEMETRY_PERIOD_NS: u64 = 10_000_000;
 
 /// A device check: one cell of each full load, then the A/A pairs.
-#[must_use]
 pub fn device_check(profile: &Profile) -> Plan {
     let pairs = std::iter::repeat_n(PAIR_VICTIM, 2 * PAIRS as usize);
     let victims = [FULL_LOAD, FULL_COPY].into_iter().chain(pairs);

@@ -36,7 +36,6 @@ pub struct MoreBlocks {
 
 /// The blocks of the rows that fit into `left_ns`, those that need the least time first. Rows share
 /// cells, so a row counts only the cells that no row before it has.
-#[must_use]
 pub fn extend(plan: &Plan, left_ns: u64, mut rows: Vec<MoreBlocks>) -> (TopUp, Vec<Cell>) {
     let templates: Vec<&Cell> = plan.cells.iter().filter(|cell| cell.block == 0).collect();
     let length_ns = |slots: &BTreeSet<Slot>| {
@@ -177,7 +176,6 @@ pub struct BlocksLeft {
 
 /// The blocks of which a cell has not ended. `began` and `ended` have ids of cells; a cell for
 /// which `has_no_result` is true never begins.
-#[must_use]
 pub fn blocks_left(
     plan: &Plan,
     began: &BTreeSet<String>,
@@ -207,7 +205,6 @@ pub fn blocks_left(
 
 impl BlocksLeft {
     /// The same with the fault trials that began and did not end.
-    #[must_use]
     pub fn with_trials(self, trials_again: Vec<String>) -> Left {
         Left { cells: self.cells, superseded: self.superseded, trials_again }
     }
@@ -251,7 +248,6 @@ pub struct Detectable {
 }
 
 /// One entry for each pair, then one for each that gives jitter.
-#[must_use]
 pub fn detectable(plan: &Plan, known: Option<&Spread>) -> Vec<Detectable> {
     // Reservations are counted: their interval follows from the number of requests.
     let pairs = plan.pairs.iter();

@@ -120,7 +120,6 @@ pub enum Availability {
 
 impl VariantRef {
     /// A mechanism with the text of its variant.
-    #[must_use]
     pub fn new(mechanism: impl Into<String>, variant: impl Into<String>) -> Self {
         Self { mechanism: mechanism.into(), variant: variant.into() }
     }

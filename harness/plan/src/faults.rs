@@ -81,7 +81,6 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
 }
 
 /// Why faults have no victim under a mechanism; `None` where they have.
-#[must_use]
 pub const fn no_victim(properties: &MechanismProperties) -> Option<&'static str> {
     match properties.sharing {
         Sharing::Reference => Some("it has one tenant, so no fault has a victim"),
@@ -94,7 +93,6 @@ pub const fn no_victim(properties: &MechanismProperties) -> Option<&'static str>
 }
 
 /// Whether a mechanism has what a fault needs.
-#[must_use]
 pub const fn has_needs(properties: &MechanismProperties, needs: Needs) -> bool {
     match needs {
         Needs::Nothing => true,

@@ -89,9 +89,7 @@ pub struct Recipe {
 }
 
 /// The ledger of this version.
-///
-/// # Errors
-/// When the built-in file cannot be read, which is a defect of the build.
+/// Fails when the built-in file cannot be read, which is a defect of the build.
 pub fn ledger() -> Result<Ledger, PlanError> {
     read(TEXT).map_err(|what| PlanError::Ledger { what })
 }
@@ -179,7 +177,6 @@ impl Word {
 
 impl Ledger {
     /// The words about these mechanisms, in the order of the file.
-    #[must_use]
     pub fn words_of(&self, mechanisms: &[&str]) -> Vec<ClaimedWord> {
         let words = self.words.iter().flat_map(|word| {
             let of_run = word.mechanisms.iter();

@@ -36,9 +36,7 @@ pub use ledger::{Ledger, Misleading, NO_SOURCE, Recipe, Source, Word, ledger};
 pub use time_use::{Pace, time_of};
 
 /// Plans a run. `ptx_hash` identifies the kernels in the hash of the profile.
-///
-/// # Errors
-/// When no mechanism can run, or `blocks.min` blocks exceed the profile's `device_time`.
+/// Fails when no mechanism can run, or `blocks.min` blocks exceed the profile's `device_time`.
 pub fn plan(
     profile: &Profile,
     capabilities: &Capabilities,

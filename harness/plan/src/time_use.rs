@@ -38,7 +38,6 @@ const PROBE_NS: u64 = 3_000 * MS;
 const TRIAL_NS: u64 = 1_000 * MS;
 
 /// The time that each part of a run takes, those that take none left out.
-#[must_use]
 pub fn time_of(plan: &Plan) -> Vec<PlannedTime> {
     let mut sums: BTreeMap<TimePart, u64> = BTreeMap::new();
     let mut add = |part, ns: u64| *sums.entry(part).or_insert(0) += ns;
@@ -113,7 +112,6 @@ pub struct Pace {
 impl Pace {
     /// On a GPU what the plan says. On a virtual one time is what the host computes: costs of a
     /// virtual H100 on two cores, of which only the proportions matter.
-    #[must_use]
     pub fn of(plan: &Plan, is_virtual: bool) -> Self {
         use TimePart::{Calibration, Faults, Probes, WarmUp, Windows};
         let probes = plan.probes.len() as u64;

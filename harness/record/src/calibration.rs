@@ -74,7 +74,6 @@ pub struct CalibrationBasis {
 
 impl CalibrationBasis {
     /// Whether both size the same request of the same kernels for the same share.
-    #[must_use]
     pub fn has_target_of(&self, other: &Self) -> bool {
         let target = |of: &Self| (of.service_ns, of.share.to_bits(), of.ptx_hash.clone());
         target(self) == target(other)
@@ -127,7 +126,6 @@ pub enum CeilingKind {
 
 impl CeilingKind {
     /// As in records.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hardware => "hardware",
@@ -155,7 +153,6 @@ pub struct CalibrationEntry {
 
 impl Calibration {
     /// The calibration of these workloads on this device, with its hashes.
-    #[must_use]
     pub fn new(
         entries: BTreeMap<String, CalibrationEntry>,
         basis: CalibrationBasis,
@@ -172,7 +169,6 @@ impl Calibration {
 
     /// Whether its hashes are those of its content. In format 1.0 there is one, over all
     /// entries.
-    #[must_use]
     pub fn is_intact(&self) -> bool {
         let of_entries = hash(&self.entries);
         let of_work = match &self.basis {
@@ -184,7 +180,6 @@ impl Calibration {
     }
 
     /// Why a cell of this victim and aggressor cannot run on this device, if it cannot.
-    #[must_use]
     pub fn waived(&self, victim: &str, aggressor: Option<&str>) -> Option<String> {
         let of = |name: &str| Some(format!("{name}: {}", self.waived.get(name)?));
         of(victim).or_else(|| of(aggressor?))

@@ -95,7 +95,6 @@ impl TenantIdentity {
     const WAIT_POLICY: u32 = 0x7;
 
     /// How two tenants differ, if they do. Flags count where both are reported.
-    #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         let (one, two) = (&self.workload, &other.workload);
         if one != two {
@@ -110,13 +109,11 @@ impl TenantIdentity {
 
 impl CellResult {
     /// The judgement of one gate; `None` where the cell has no such gate.
-    #[must_use]
     pub fn gate(&self, gate: &Gate) -> Option<&GateResult> {
         self.gates.iter().find(|result| result.gate == *gate)
     }
 
     /// Whether the cell would count but for disturbances beyond their limit.
-    #[must_use]
     pub fn is_excluded_for_a_disturbance(&self) -> bool {
         let mut failed = self.failed_gates(GateScope::Cell).peekable();
         self.outcome.outcome == OutcomeKind::Inconclusive
@@ -132,7 +129,6 @@ impl CellResult {
     }
 
     /// The state of one gate; `None` where the cell has no such gate.
-    #[must_use]
     pub fn gate_state(&self, gate: &Gate) -> Option<GateState> {
         self.gate(gate).map(|result| result.state)
     }
@@ -140,7 +136,6 @@ impl CellResult {
 
 impl TenantResult {
     /// The result of a tenant that is ready and has logged no row yet.
-    #[must_use]
     pub fn ready(tenant: &CellTenant, schedule_hash: Option<String>) -> Self {
         Self {
             planned: tenant.clone(),

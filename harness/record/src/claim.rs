@@ -116,7 +116,6 @@ impl Verdict {
     pub const ALL: [Self; 4] = [Self::Supported, Self::Refuted, Self::Inconclusive, Self::Untested];
 
     /// As in records.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Supported => "supported",
@@ -270,7 +269,6 @@ pub enum Worse {
 
 impl Quantity {
     /// Its name in the ledger.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Retention => "retention",
@@ -304,7 +302,6 @@ impl Quantity {
     }
 
     /// The direction in which it is worse for the tenant, if either is.
-    #[must_use]
     pub const fn worse(self) -> Option<Worse> {
         match self {
             Self::Retention
@@ -338,7 +335,6 @@ impl Quantity {
     }
 
     /// The option of `matrix`, or the key of the profile, without which no record has it.
-    #[must_use]
     pub const fn needs(self) -> &'static str {
         match self {
             Self::Retention

@@ -31,7 +31,6 @@ impl Condition {
     pub const ALL: [Self; 6] = [Self::N, Self::NAgain, Self::S, Self::SAgain, Self::C, Self::U];
 
     /// The letter used in tables and in records.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::N => "N",
@@ -44,13 +43,11 @@ impl Condition {
     }
 
     /// Whether an aggressor works beside the victim.
-    #[must_use]
     pub const fn has_aggressor(self) -> bool {
         matches!(self, Self::C | Self::U)
     }
 
     /// Whether the victim runs without any mechanism and without neighbours.
-    #[must_use]
     pub const fn is_native(self) -> bool {
         matches!(self, Self::N | Self::NAgain)
     }
@@ -82,7 +79,6 @@ impl Axis {
         [Self::Memory, Self::Compute, Self::Bandwidth, Self::Fault, Self::Jitter, Self::Power];
 
     /// The name used on the command line, in profiles and in records.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -95,7 +91,6 @@ impl Axis {
     }
 
     /// Whether the axis counts in the overall level.
-    #[must_use]
     pub const fn counts_overall(self) -> bool {
         !matches!(self, Self::Power)
     }
@@ -135,7 +130,6 @@ pub enum SubAxis {
 
 impl SubAxis {
     /// The name used in records and tables.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sm => "sm",
@@ -154,7 +148,6 @@ impl SubAxis {
     }
 
     /// The axis it is a part of.
-    #[must_use]
     pub const fn axis(self) -> Axis {
         match self {
             Self::Sm => Axis::Compute,
@@ -268,7 +261,6 @@ pub struct Sparse {
 
 impl LoadSpec {
     /// When the tenant stops issuing.
-    #[must_use]
     pub const fn end_ns(&self) -> u64 {
         match self {
             Self::Victim { open_end_ns, .. } => *open_end_ns,

@@ -11,7 +11,6 @@ const TAIL_BYTES: usize = 50;
 const EXPECTED: &str = ", expected ";
 
 /// The text on one line; of a long text its beginning, its end, and its length.
-#[must_use]
 pub fn excerpt(text: &str) -> String {
     // Of a long text only the parts that can remain are escaped.
     if text.len() > EXCERPT_BYTES_MAX {
@@ -25,7 +24,6 @@ pub fn excerpt(text: &str) -> String {
 }
 
 /// The text with its control characters escaped.
-#[must_use]
 pub fn on_one_line(text: &str) -> String {
     if !text.contains(acts) {
         return text.to_owned();
@@ -42,7 +40,6 @@ pub fn on_one_line(text: &str) -> String {
 }
 
 /// The message of a parser, in which the part that it quotes from the input is an excerpt.
-#[must_use]
 pub fn parser_message(message: &str) -> String {
     // The input may contain the same words; the parser's own come last.
     let end = message.rfind(EXPECTED).unwrap_or(message.len());
@@ -67,7 +64,6 @@ fn in_words(expected: &str) -> &str {
 }
 
 /// A count with its noun: `1 row`, `2 rows`.
-#[must_use]
 pub fn counted(n: impl std::fmt::Display, noun: &str) -> String {
     let n = n.to_string();
     if n == "1" {
@@ -85,13 +81,11 @@ pub fn counted(n: impl std::fmt::Display, noun: &str) -> String {
 }
 
 /// The error of a parser, as its message.
-#[must_use]
 pub fn parser_error(error: &impl std::fmt::Display) -> String {
     parser_message(&error.to_string())
 }
 
 /// A message in which every word is an excerpt: what is longer is no word of ours.
-#[must_use]
 pub fn with_short_words(message: &str) -> String {
     let words = message
         .split_inclusive(' ')
@@ -102,7 +96,6 @@ pub fn with_short_words(message: &str) -> String {
 /// Characters that end or overwrite a line, on a terminal or in a log.
 /// Whether a character acts on what shows it: controls, ends of lines, and those that reverse the
 /// direction of text (Unicode's `Bidi_Control`) or are not seen.
-#[must_use]
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')

@@ -56,7 +56,6 @@ impl ExitCode {
     ];
 
     /// The number in the shell.
-    #[must_use]
     pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -75,7 +74,6 @@ impl ExitCode {
     }
 
     /// What the status means, for `--help` and the README.
-    #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -102,7 +100,6 @@ impl ExitCode {
     }
 
     /// The status of the two that takes precedence.
-    #[must_use]
     pub fn worst(self, other: Self) -> Self {
         let rank = |code: Self| {
             Self::BY_PRECEDENCE.iter().position(|&c| c == code).unwrap_or(Self::BY_PRECEDENCE.len())
@@ -129,7 +126,6 @@ pub enum OutcomeKind {
 
 impl OutcomeKind {
     /// The word printed for it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -152,31 +148,26 @@ pub struct Outcome {
 
 impl Outcome {
     /// Measured.
-    #[must_use]
     pub const fn measured() -> Self {
         Self { outcome: OutcomeKind::Measured, reason: None }
     }
 
     /// Cannot be measured here, because of `reason`.
-    #[must_use]
     pub fn waived(reason: impl Into<String>) -> Self {
         Self { outcome: OutcomeKind::Waived, reason: Some(reason.into()) }
     }
 
     /// Was tried and failed, because of `reason`.
-    #[must_use]
     pub fn failed(reason: impl Into<String>) -> Self {
         Self { outcome: OutcomeKind::Failed, reason: Some(reason.into()) }
     }
 
     /// Cannot be trusted, because of `reason`.
-    #[must_use]
     pub fn inconclusive(reason: impl Into<String>) -> Self {
         Self { outcome: OutcomeKind::Inconclusive, reason: Some(reason.into()) }
     }
 
     /// Whether it is measured.
-    #[must_use]
     pub fn is_measured(&self) -> bool {
         self.outcome == OutcomeKind::Measured
     }

@@ -188,7 +188,6 @@ pub enum Harm {
 
 impl Harm {
     /// The word printed for it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unharmed => "unharmed",
@@ -239,7 +238,6 @@ pub struct FaultResult {
 
 impl FaultResult {
     /// Whether no victim was harmed.
-    #[must_use]
     pub fn is_contained(&self) -> bool {
         self.victims.iter().all(|one| one.harm == Harm::Unharmed)
     }
@@ -260,7 +258,6 @@ pub struct Times {
 
 impl Times {
     /// Of these times; `None` without any.
-    #[must_use]
     pub fn of(times_ns: impl IntoIterator<Item = u64>) -> Option<Self> {
         let mut sorted: Vec<u64> = times_ns.into_iter().collect();
         sorted.sort_unstable();
@@ -273,7 +270,6 @@ impl Times {
 }
 
 /// A time for reports: in microseconds below a millisecond.
-#[must_use]
 pub fn in_words(ns: u64) -> String {
     if ns < 1_000_000 {
         format!("{:.1} us", ns as f64 / 1e3)

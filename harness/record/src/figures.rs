@@ -119,13 +119,11 @@ impl CellFigures {
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_name().is_empty()
     }
 
     /// Every figure that exists, by its name in JSON.
-    #[must_use]
     pub fn by_name(&self) -> BTreeMap<String, f64> {
         let tenants = self.tenants.iter().flat_map(|(tenant, figures)| {
             let both = [(RATE, figures.rate_per_s), (GPU_TIME, figures.gpu_time_ns)];
@@ -219,7 +217,6 @@ pub enum Ends {
 
 impl Ends {
     /// As in records and CSV.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Interval => "interval",
@@ -301,7 +298,6 @@ pub struct Dose(pub f64);
 
 impl Dose {
     /// The dose, where it is below 1.
-    #[must_use]
     pub fn below_1(dose: f64) -> Option<Self> {
         (dose < 1.0).then_some(Self(dose))
     }

@@ -27,7 +27,6 @@ macro_rules! gates {
             pub const ALL: &[Self] = &[$(Self::$gate),*];
 
             /// The name in records and reasons.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$gate => $name,)*

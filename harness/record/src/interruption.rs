@@ -58,7 +58,6 @@ pub struct Interruption {
 
 impl Interruption {
     /// Whether the host was started again meanwhile; `None` where this is not known.
-    #[must_use]
     pub fn is_reboot(&self) -> Option<bool> {
         let [before, after] = &self.boot_ids;
         Some(before.as_ref()? != after.as_ref()?)

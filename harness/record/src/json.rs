@@ -15,15 +15,11 @@ use crate::wire::{FromTenant, ToTenant};
 /// A type with JSON of its own. Figures read back as the bits that they were.
 pub trait Json: Sized {
     /// Reads a value.
-    ///
-    /// # Errors
-    /// When the bytes are no JSON, or not of this type.
+    /// Fails when the bytes are no JSON, or not of this type.
     fn from_json(json: &[u8]) -> Result<Self>;
 
     /// The value on one line, without a line feed.
-    ///
-    /// # Errors
-    /// When a part of it has no JSON.
+    /// Fails when a part of it has no JSON.
     fn to_json(&self) -> Result<String>;
 }
 
@@ -55,17 +51,13 @@ fn text(json: &[u8]) -> Result<&str> {
 }
 
 /// A record as a JSON value.
-///
-/// # Errors
-/// When a part of it has no JSON.
+/// Fails when a part of it has no JSON.
 pub fn value(record: &RunRecord) -> Result<serde_json::Value> {
     serde_json::from_str(&record.to_json()?)
 }
 
 /// A record as indented JSON.
-///
-/// # Errors
-/// When a part of it has no JSON.
+/// Fails when a part of it has no JSON.
 pub fn indented(record: &RunRecord) -> Result<String> {
     serde_json::to_string_pretty(record)
 }

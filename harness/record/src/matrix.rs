@@ -122,7 +122,6 @@ impl MatrixRow {
     }
 
     /// The axis, with the sub-axis where the row has one.
-    #[must_use]
     pub fn axis_path(&self) -> String {
         match &self.sub_axis {
             Some(sub_axis) => format!("{}/{sub_axis}", self.axis),
@@ -144,7 +143,6 @@ impl MatrixRow {
     ];
 
     /// Its figures, in the order of their names.
-    #[must_use]
     pub fn figures(&self) -> [Option<&Estimate>; Self::FIGURES.len()] {
         [
             &self.retention,
@@ -226,7 +224,6 @@ impl OperatorRow {
         ["antt", "stp", "progress_min", "progress_max", "jain", "utilisation"];
 
     /// Its figures, in the order of their names.
-    #[must_use]
     pub const fn figures(&self) -> [&Estimate; Self::FIGURES.len()] {
         [
             &self.antt,
@@ -335,7 +332,6 @@ impl Default for Margins {
 
 impl Margins {
     /// The smaller one of each: what matters to either is not overlooked.
-    #[must_use]
     pub const fn smaller(self, other: Self) -> Self {
         Self {
             ratio: self.ratio.min(other.ratio),

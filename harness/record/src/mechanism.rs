@@ -70,32 +70,27 @@ pub enum SmNumbers {
 
 impl MechanismProperties {
     /// Whether this is the reference for every mechanism.
-    #[must_use]
     pub const fn is_reference(&self) -> bool {
         matches!(self.sharing, Sharing::Reference)
     }
 
     /// Whether only one tenant gets the device, so that no cell has a neighbour.
-    #[must_use]
     pub const fn admits_one_tenant(&self) -> bool {
         matches!(self.sharing, Sharing::OneTenant)
     }
 
     /// Whether its tenants take turns on the device.
-    #[must_use]
     pub const fn takes_turns(&self) -> bool {
         matches!(self.sharing, Sharing::InTime)
     }
 
     /// Whether its tenants are threads of one process.
-    #[must_use]
     pub const fn has_threads(&self) -> bool {
         matches!(self.tenants, TenantForm::Threads)
     }
 
     /// The properties of a mechanism in records of format 1.0, which lack them. The table is
     /// frozen.
-    #[must_use]
     pub fn of_format_1_0(name: &str) -> Self {
         use Sharing::{InSpace, InTime, OneTenant, Reference};
         let (sharing, mps_daemon) = match name {
@@ -172,7 +167,6 @@ pub enum ProofTime {
 
 impl ProofTime {
     /// As in records.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::AtOpen => "at open",
@@ -226,13 +220,11 @@ pub struct Proof {
 
 impl Proof {
     /// Whether it is this required proof.
-    #[must_use]
     pub fn is(&self, required: &RequiredProof) -> bool {
         self.when == required.when && self.check == required.check
     }
 
     /// Whether another proof is the same check with the same result, perhaps of another cell.
-    #[must_use]
     pub fn agrees_with(&self, other: &Self) -> bool {
         (self.when, &self.check, self.holds) == (other.when, &other.check, other.holds)
             && (self.hardware, self.limiter) == (other.hardware, other.limiter)

@@ -38,7 +38,6 @@ pub struct OutputCheck {
 
 impl OutputCheck {
     /// Whether output and reference agree; `None` where one of them is missing.
-    #[must_use]
     pub fn agrees(&self) -> Option<bool> {
         Some(self.digest.as_ref()? == self.alone.as_ref()?)
     }
@@ -47,7 +46,6 @@ impl OutputCheck {
     /// each of them and each bit of the output equally likely. The digest after the cell finds
     /// what no later request overwrote, which a cycle of requests does; a read inside the window
     /// finds what lies in its part at that time.
-    #[must_use]
     pub fn chance_of_one_request(&self, requests: u64) -> f64 {
         let (all, cycle) = (requests as f64, self.cycle as f64);
         if requests <= self.cycle {
@@ -67,7 +65,6 @@ impl OutputCheck {
     }
 
     /// Bytes that were read inside the window, over those that `requests` requests wrote.
-    #[must_use]
     pub fn read_share(&self, requests: u64) -> Option<f64> {
         let written = self.bytes as f64 * requests as f64 / self.cycle.max(1) as f64;
         (written > 0.0).then(|| self.read_bytes as f64 / written)

@@ -152,7 +152,6 @@ impl Plan {
     }
 
     /// Time that the cells keep the device busy.
-    #[must_use]
     pub fn device_time_ns(&self) -> u64 {
         let lengths_ns = self.cells.iter().map(|cell| self.durations_of(cell).cell_ns());
         lengths_ns.fold(0, u64::saturating_add)
@@ -160,7 +159,6 @@ impl Plan {
 
     /// About how long the run of the cells takes on hardware, from its start to its end: heating,
     /// calibration, contexts and checks take more than the cells.
-    #[must_use]
     pub fn wall_time_ns(&self) -> u64 {
         let around_ns = OVERHEAD_NS.saturating_mul(self.cells.len() as u64);
         self.device_time_ns().saturating_add(around_ns)
@@ -168,14 +166,12 @@ impl Plan {
 
     /// Whether the pairs of this sub-axis give service jitter. Where none does, the pair of the
     /// open loops has a row that says so.
-    #[must_use]
     pub fn has_jitter_of(&self, sub_axis: SubAxis) -> bool {
         let pairs = self.jitter_pairs.as_ref().filter(|pairs| !pairs.is_empty());
         pairs.map_or(sub_axis == self.jitter_from, |pairs| pairs.contains(&sub_axis))
     }
 
     /// Length of the phases of one cell.
-    #[must_use]
     pub const fn durations_of(&self, cell: &Cell) -> Durations {
         let mut durations =
             if cell.closed_only { self.durations.closed_only() } else { self.durations };
@@ -271,13 +267,11 @@ const fn is_zero(value: &u64) -> bool {
 
 impl Durations {
     /// Length of a whole cell.
-    #[must_use]
     pub const fn cell_ns(&self) -> u64 {
         self.warmup_ns + self.closed_ns + self.sparse_ns + self.gap_ns + self.open_ns
     }
 
     /// The same without the open loop and the pause before it.
-    #[must_use]
     pub const fn closed_only(self) -> Self {
         Self { open_ns: 0, gap_ns: 0, ..self }
     }

@@ -140,7 +140,6 @@ impl SubmitRoute {
     ];
 
     /// Its name in reports.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Launches => "cuLaunchKernel",

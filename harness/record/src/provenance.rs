@@ -17,7 +17,6 @@ pub enum DeviceKind {
 
 impl DeviceKind {
     /// As in records.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Real => "real",

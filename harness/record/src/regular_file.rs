@@ -5,9 +5,7 @@ use std::io::{Error, Read, Result};
 use std::path::Path;
 
 /// Opens a regular file for reading.
-///
-/// # Errors
-/// When it cannot be opened, or is a folder, a pipe or a device.
+/// Fails when it cannot be opened, or is a folder, a pipe or a device.
 pub fn open(path: &Path) -> Result<File> {
     // Asked before the file is opened, because opening a pipe waits for a writer.
     let found = std::fs::metadata(path)?;
@@ -21,9 +19,7 @@ pub fn open(path: &Path) -> Result<File> {
 }
 
 /// The bytes of a regular file.
-///
-/// # Errors
-/// As [`open`], and when it has more than `bytes_max` bytes.
+/// Fails as [`open`], and when it has more than `bytes_max` bytes.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
     let length = file.metadata()?.len();

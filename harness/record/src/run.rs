@@ -123,7 +123,6 @@ pub struct RecordLeftOut {
 
 impl RunRecord {
     /// The first fact that only a virtual GPU has.
-    #[must_use]
     pub fn sign_of_virtual(&self) -> Option<String> {
         let (device, run) = (&self.device, &self.provenance);
         let fact = |name: &str| device.facts.get(name).map(String::as_str);

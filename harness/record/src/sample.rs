@@ -42,7 +42,6 @@ pub enum Phase {
 
 impl Phase {
     /// The phase with this number.
-    #[must_use]
     pub const fn from_u8(value: u8) -> Option<Self> {
         match value {
             0 => Some(Self::Warmup),
@@ -77,7 +76,6 @@ pub enum SampleStatus {
 
 impl SampleStatus {
     /// The status with this number.
-    #[must_use]
     pub const fn from_u8(value: u8) -> Option<Self> {
         match value {
             0 => Some(Self::Ok),
@@ -128,7 +126,6 @@ pub enum RowError {
 
 impl SampleRow {
     /// The row as bytes of the log.
-    #[must_use]
     pub fn to_bytes(&self) -> [u8; ROW_BYTES] {
         let mut out = [0u8; ROW_BYTES];
         let words = [
@@ -150,9 +147,7 @@ impl SampleRow {
     }
 
     /// Reads a row back.
-    ///
-    /// # Errors
-    /// When phase or status is unknown.
+    /// Fails when phase or status is unknown.
     pub fn from_bytes(bytes: &[u8; ROW_BYTES]) -> Result<Self, RowError> {
         let word = |i: usize| {
             let mut w = [0u8; 8];
@@ -177,19 +172,16 @@ impl SampleRow {
     }
 
     /// From the scheduled instant to completion: the wait of a user. `None` without completion.
-    #[must_use]
     pub fn latency_ns(&self) -> Option<u64> {
         (self.t_done_ns != MISSING).then(|| self.t_done_ns.saturating_sub(self.t_sched_ns))
     }
 
     /// From issue to completion, as a closed-loop tool would report it.
-    #[must_use]
     pub fn service_ns(&self) -> Option<u64> {
         (self.t_done_ns != MISSING).then(|| self.t_done_ns.saturating_sub(self.t_issue_ns))
     }
 
     /// How much later than scheduled it was issued.
-    #[must_use]
     pub fn lateness_ns(&self) -> u64 {
         self.t_issue_ns.saturating_sub(self.t_sched_ns)
     }

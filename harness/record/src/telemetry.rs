@@ -55,7 +55,6 @@ pub struct EccCounts {
 
 impl EccCounts {
     /// Each count by name.
-    #[must_use]
     pub const fn named(&self) -> [(&'static str, Option<u64>); 8] {
         [
             ("corrected, volatile", self.corrected_volatile),
@@ -79,14 +78,12 @@ impl EccCounts {
     }
 
     /// Whether both have the same counts, of any value.
-    #[must_use]
     pub fn has_same_counts_as(&self, other: &Self) -> bool {
         let mut pairs = self.named().into_iter().zip(other.named());
         pairs.all(|((_, one), (_, other))| one.is_some() == other.is_some())
     }
 
     /// Whether there is any count.
-    #[must_use]
     pub fn has_any(&self) -> bool {
         self.named().iter().any(|(_, count)| count.is_some())
     }

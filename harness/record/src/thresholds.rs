@@ -52,7 +52,6 @@ const fn service_jitter_low_medium() -> f64 {
 
 impl Thresholds {
     /// Each bound that differs from the built-in one: its key, its value, and the built-in value.
-    #[must_use]
     pub fn changed(&self) -> Vec<(&'static str, f64, f64)> {
         let built_in = Self::default();
         type Of = fn(&Thresholds) -> f64;

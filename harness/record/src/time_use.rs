@@ -46,7 +46,6 @@ pub enum TimePart {
 
 impl TimePart {
     /// The words of tables.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Windows => "windows",

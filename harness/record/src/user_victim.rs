@@ -28,7 +28,6 @@ pub enum Reports {
 
 impl Reports {
     /// The word in profiles and on the command line.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -37,7 +36,6 @@ impl Reports {
     }
 
     /// The variant of that word.
-    #[must_use]
     pub fn find(word: &str) -> Option<Self> {
         [Self::Requests, Self::Lines].into_iter().find(|known| known.as_str() == word)
     }
@@ -128,9 +126,7 @@ struct Line {
 
 impl FromProgram {
     /// Reads one line.
-    ///
-    /// # Errors
-    /// With a text, when the line is not one of [`ACCEPTED`].
+    /// Fails with a text, when the line is not one of [`ACCEPTED`].
     pub fn read(line: &str) -> Result<Self, String> {
         let line: Line = serde_json::from_str(line.trim()).map_err(|error| {
             if error.is_syntax() || error.is_eof() {

@@ -67,18 +67,14 @@ pub struct UnreadableVersion {
 
 impl FormatVersion {
     /// Whether a `record.json` of the format is read.
-    ///
-    /// # Errors
-    /// When it is neither [`FIRST_VERSION`] nor 2.3 or a later one of the same major version.
+    /// Fails when it is neither [`FIRST_VERSION`] nor 2.3 or a later one of the same major version.
     pub fn check_readable(self) -> Result<(), UnreadableVersion> {
         let unreadable = |error| UnreadableVersion { reads_first: true, ..error };
         if self == FIRST_VERSION { Ok(()) } else { self.check_current().map_err(unreadable) }
     }
 
     /// Whether the events of a run of the format are read.
-    ///
-    /// # Errors
-    /// When it is neither 2.3 nor a later one of the same major version.
+    /// Fails when it is neither 2.3 nor a later one of the same major version.
     pub fn check_current(self) -> Result<(), UnreadableVersion> {
         if self.major == OLDEST_VERSION.major && self.minor >= OLDEST_VERSION.minor {
             Ok(())

@@ -323,17 +323,13 @@ pub enum WireError {
 }
 
 /// The message as one line, newline included.
-///
-/// # Errors
-/// When a float in it is not finite.
+/// Fails when a float in it is not finite.
 pub fn to_line(message: &impl Json) -> Result<String, serde_json::Error> {
     Ok(message.to_json()? + "\n")
 }
 
 /// Reads one line.
-///
-/// # Errors
-/// When it is too long or not a message.
+/// Fails when it is too long or not a message.
 pub fn from_line<T: Json>(line: &str) -> Result<T, WireError> {
     if line.len() > LINE_BYTES_MAX {
         return Err(WireError::TooLong);
@@ -369,7 +365,6 @@ pub enum RefusalKind {
 
 impl RefusalKind {
     /// The driver's `CUresult`, where the driver refused.
-    #[must_use]
     pub const fn code(self) -> Option<i32> {
         match self {
             Self::Driver { code } => Some(code),
@@ -378,7 +373,6 @@ impl RefusalKind {
     }
 
     /// `Driver` with that code, or `Other` without one.
-    #[must_use]
     pub const fn of_code(code: Option<i32>) -> Self {
         match code {
             Some(code) => Self::Driver { code },

@@ -464,7 +464,6 @@ const ROWS_MIN: u64 = 4096;
 /// Room above the native rate. A tenant is never twice as fast as natively.
 const FACTOR: f64 = 2.0;
 
-#[must_use]
 pub fn rows(native_rate_per_s: f64, length_ns: u64) -> u64 {
     let seconds = length_ns as f64 / 1e9;
     (native_rate_per_s * seconds * FACTOR) as u64 + ROWS_MIN

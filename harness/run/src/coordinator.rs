@@ -39,10 +39,8 @@ const HUNG_MAX: u32 = 2;
 
 /// Runs the plan. `kernel_log` was opened before any tenant was started; it is absent where it is
 /// not readable.
-///
-/// # Errors
-/// When the record cannot be written or nothing can be measured; what was measured until then is in
-/// the folder.
+/// Fails when the record cannot be written or nothing can be measured; what was measured until then
+/// is in the folder.
 pub async fn run(
     setup: Setup,
     kernel_log: Option<KernelLog>,

@@ -98,9 +98,7 @@ fn count(cores: usize) -> String {
 
 /// Which threads of a run on the wall clock will share cores of this host; `None` where there are
 /// enough. For a user's program, which is not placed, `None` too.
-///
-/// # Errors
-/// When the kernel does not tell the cores of this thread.
+/// Fails when the kernel does not tell the cores of this thread.
 pub fn shortage(plan: &gpubench_record::Plan) -> Result<Option<String>, ClockError> {
     if plan.user_victim.is_some() {
         return Ok(None);
@@ -116,9 +114,7 @@ pub struct Placement {
 
 impl Placement {
     /// Chooses them for a run, and moves the calling thread off those of issuers and reaper.
-    ///
-    /// # Errors
-    /// When the kernel refuses cores that this thread may use.
+    /// Fails when the kernel refuses cores that this thread may use.
     pub fn settle(setup: &Setup) -> Result<Self, ClockError> {
         let unplaced = Self { layout: Layout::default(), original: None };
         // A user's program has the whole host, as without gpubench.
@@ -138,13 +134,11 @@ impl Placement {
     }
 
     /// The core of an issuer, if it has one.
-    #[must_use]
     pub fn issuer(&self, slot: usize) -> Option<u32> {
         self.layout.issuers.get(slot).copied()
     }
 
     /// The core of a reaper, if it has one.
-    #[must_use]
     pub fn reaper(&self, slot: usize) -> Option<u32> {
         self.layout.reaper.filter(|_| slot == 0)
     }
@@ -163,9 +157,7 @@ const PROCESSORS: &str = "/sys/devices/system/cpu";
 /// Divides the cores of the calling thread into equal shares; `None` where there are fewer cores
 /// than shares. The threads of one core stay together, so that no run waits for another one inside
 /// a core, and so do cores of one socket as far as the shares allow.
-///
-/// # Errors
-/// When the kernel does not report the cores of this thread.
+/// Fails when the kernel does not report the cores of this thread.
 pub fn core_shares(parts: usize) -> Result<Option<Vec<Cores>>, ClockError> {
     let all = Cores::of_this_thread()?;
     let located: Vec<(u32, Location)> =
@@ -228,7 +220,6 @@ pub struct CpuTime {
 
 impl CpuTime {
     /// The kernel's counters now; `None` where they are not readable.
-    #[must_use]
     pub fn now() -> Option<Self> {
         // Without it the gate `cpu-steal` is not evaluated.
         let cpu = procfs::KernelStats::current().ok()?.total;
@@ -239,7 +230,6 @@ impl CpuTime {
     }
 
     /// Share of the time since `before` that was stolen, 0 to 1; `None` if no time passed.
-    #[must_use]
     pub fn stolen_since(self, before: Self) -> Option<f64> {
         let total = self.total.checked_sub(before.total)?;
         let stolen = self.stolen.checked_sub(before.stolen)?;

@@ -70,9 +70,7 @@ impl KernelLog {
     }
 
     /// The Xids of the device that were logged since the last call, in order.
-    ///
-    /// # Errors
-    /// When the log cannot be read any more.
+    /// Fails when the log cannot be read any more.
     pub fn drain(&mut self) -> std::io::Result<Vec<XidLine>> {
         let text = match &mut self.form {
             Form::Records => records(&mut self.file)?,

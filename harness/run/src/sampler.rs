@@ -40,7 +40,6 @@ const CLOCKS: u64 = 8;
 
 impl Sampled {
     /// The mean of the readings; `None` without any.
-    #[must_use]
     pub fn mean_sm_clock_khz(&self) -> Option<u64> {
         let read = &self.sm_clocks_mhz;
         let mean = read.iter().sum::<f64>() / read.len() as f64;
@@ -75,7 +74,6 @@ enum Reading {
 
 impl Times {
     /// The instants of a cell that starts at `t0_ns`.
-    #[must_use]
     pub fn of_cell(plan: &Plan, cell: &Cell, t0_ns: u64) -> Self {
         let durations = plan.durations_of(cell);
         Self {

@@ -219,7 +219,6 @@ impl Setup {
     }
 
     /// The plan with only what did not run yet, for the progress display.
-    #[must_use]
     pub fn plan_left(&self) -> Plan {
         Plan { cells: self.cells_left(), fault_trials: self.trials_left(), ..self.plan.clone() }
     }
@@ -336,7 +335,6 @@ pub struct HostSetup {
 }
 
 impl HostSetup {
-    #[must_use]
     pub fn new(profile: Profile, facts: HostFacts, journal: JournalLocation) -> Self {
         Self { unprotected: mechanism::unprotected_profile(&profile), profile, facts, journal }
     }

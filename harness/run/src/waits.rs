@@ -165,7 +165,6 @@ pub enum RunClock {
 
 impl RunClock {
     /// `virtual` or `wall`, as in records.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Wall => "wall",
@@ -174,12 +173,10 @@ impl RunClock {
     }
 
     /// Whether time is virtual.
-    #[must_use]
     pub const fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual(_))
     }
 
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         match self {
             Self::Wall => gpubench_host::device::monotonic_ns(),
@@ -188,7 +185,6 @@ impl RunClock {
     }
 
     /// The instant at which a cell that is started now begins.
-    #[must_use]
     pub fn start_ns(&self) -> u64 {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let lead = match self {
@@ -200,9 +196,7 @@ impl RunClock {
     }
 
     /// Announces a participant.
-    ///
-    /// # Errors
-    /// When the clock refuses: a bug in the numbering.
+    /// Fails when the clock refuses: a bug in the numbering.
     pub fn expect(&self, id: u32) -> Result<(), RunError> {
         match self {
             Self::Wall => Ok(()),
@@ -240,9 +234,7 @@ fn refused(doing: &str, error: &dyn std::fmt::Display) -> RunError {
 
 /// A UTC time to the second, such as 2026-01-31T00:00:00Z, checked with the calendar. Such texts
 /// sort by time.
-///
-/// # Errors
-/// With what is accepted.
+/// Fails with what is accepted.
 pub fn rfc3339(text: &str) -> Result<String, String> {
     use humantime::{format_rfc3339_seconds, parse_rfc3339};
     let time = parse_rfc3339(text.trim()).map(|time| format_rfc3339_seconds(time).to_string());
@@ -257,7 +249,6 @@ pub fn rfc3339(text: &str) -> Result<String, String> {
 }
 
 /// The present time of day, for provenance.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "the time of day is a fact of the provenance")]
 pub fn rfc3339_now() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()

@@ -154,9 +154,7 @@ struct XidWatch {
 
 impl XidWatch {
     /// Starts listening.
-    ///
-    /// # Errors
-    /// When the device or its driver reports no Xids, as under WSL.
+    /// Fails when the device or its driver reports no Xids, as under WSL.
     fn start(nvml: &Arc<Nvml>, is_virtual_time: bool) -> Result<Self, String> {
         // In virtual time no event is late.
         let wait_ms = if is_virtual_time { 0 } else { LATE_WALL_MS };
@@ -172,9 +170,7 @@ impl XidWatch {
     }
 
     /// The Xids since the last call, in order.
-    ///
-    /// # Errors
-    /// When NVML does not answer any more.
+    /// Fails when NVML does not answer any more.
     fn drain(&self) -> Drained {
         let (reply, replied) = channel();
         self.requests.send(reply).map_err(|_| silent())?;

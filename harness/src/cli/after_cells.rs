@@ -85,7 +85,6 @@ impl AfterCellsFlags {
     }
 
     /// The flags without their command line.
-    #[must_use]
     pub fn flags(&self) -> AfterCells {
         let faults = match &self.faults {
             Some(names) => FaultRequest::On(names.clone()),

@@ -111,7 +111,6 @@ impl ProfileFlags {
         load(self.profile.as_deref().unwrap_or("default"), &overrides)
     }
 
-    #[must_use]
     pub fn host_options(&self) -> HostOptions {
         HostOptions {
             hami_lib: self.hami_lib.clone(),
@@ -184,13 +183,11 @@ pub struct OutputFlag {
 
 impl OutputFlag {
     /// Whether the output goes to a file.
-    #[must_use]
     pub const fn is_file(&self) -> bool {
         self.output.is_some()
     }
 
     /// Width and colour of where the output goes.
-    #[must_use]
     pub fn look(&self, ui: &Ui) -> Look {
         ui.look_of(self.is_file())
     }
@@ -215,7 +212,6 @@ pub enum TextFormat {
 }
 
 /// The lines of `--help` that explain the exit codes.
-#[must_use]
 pub fn exit_codes_help(codes: &[ExitCode]) -> String {
     let mut sorted = codes.to_vec();
     // Every verb checks the limits of the host.

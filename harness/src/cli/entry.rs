@@ -26,7 +26,6 @@ use crate::verbs::recovery::{IN_ORDER, after_death};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Guards a run until its coordinator has ended; `None` if this process is no guard process.
-#[must_use]
 pub fn run_guard(argv: &[OsString]) -> Option<u8> {
     if argv.get(1)? != GUARD_ARG {
         return None;
@@ -64,7 +63,6 @@ fn guard(run: &RunId) -> std::io::Result<()> {
 // A tenant exchanges wire messages over its pipes and parses no command line.
 
 /// The status with which a panic ends this process.
-#[must_use]
 pub fn panic_status(argv: &[OsString]) -> u8 {
     tenant_verb(argv).map_or(ExitCode::Internal.code(), |_| PANICKED)
 }
@@ -74,7 +72,6 @@ fn tenant_verb(argv: &[OsString]) -> Option<&OsString> {
 }
 
 /// Serves the coordinator until it ends the tenant; `None` if this process is not a tenant.
-#[must_use]
 pub fn run_tenant(argv: &[OsString]) -> Option<u8> {
     let verb = tenant_verb(argv)?;
     // The kernel kills this tenant when the coordinator dies. A coordinator that dies before this

@@ -193,9 +193,7 @@ pub enum Action {
 
 impl Action {
     /// Does it, and says what it did.
-    ///
-    /// # Errors
-    /// When a file cannot be read, written or removed.
+    /// Fails when a file cannot be read, written or removed.
     pub fn run(&self, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         match self {
             Self::Declare { folder, what, at } => {

@@ -282,7 +282,6 @@ impl Part {
     }
 
     /// The value for a run beside `others`.
-    #[must_use]
     pub fn value(others: &[String]) -> String {
         let own = std::process::id().to_string();
         format!("{own} {}", others.join(",")).trim_end().to_owned()

@@ -326,9 +326,7 @@ fn present(
 
 /// Reads a secret key. Its password is that of the file, else that of the environment, else the
 /// terminal is asked.
-///
-/// # Errors
-/// When it is no key, or its password is wrong or cannot be asked for.
+/// Fails when it is no key, or its password is wrong or cannot be asked for.
 pub(super) fn read(path: &Path, word: Option<&Path>) -> Result<SigningKey, ExpectedError> {
     let text = read_handed("secret key", path)?;
     let name = path.display().to_string();

@@ -166,7 +166,6 @@ impl Verb {
 }
 
 /// Parses the command line, runs the verb and prints its error; returns the exit code.
-#[must_use]
 pub fn run(argv: &[OsString]) -> u8 {
     let status = match parse(argv) {
         Ok(cli) => {
@@ -192,7 +191,6 @@ fn parse(argv: &[OsString]) -> Result<Cli, clap::Error> {
 }
 
 /// The whole command line, as help and completions see it.
-#[must_use]
 pub fn command() -> clap::Command {
     let command = Cli::command().after_long_help(common::exit_codes_help(&exit_codes()));
     // A night decides these flags of a matrix itself.

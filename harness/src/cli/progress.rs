@@ -44,7 +44,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    #[must_use]
     pub fn of(plan: &Plan, pace: Pace, mode: ProgressMode) -> Self {
         let bar = match mode {
             ProgressMode::Live => ProgressBar::new_spinner(),

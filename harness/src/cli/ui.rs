@@ -32,7 +32,6 @@ pub struct Ui {
 
 impl Ui {
     /// Reads the environment once.
-    #[must_use]
     pub fn from_environment(color: ColorWhen, quiet: bool) -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let forced = std::env::var_os("FORCE_COLOR").is_some_and(|value| value != "0");
@@ -56,13 +55,11 @@ impl Ui {
     }
 
     /// Width and colour of results on stdout.
-    #[must_use]
     pub fn look(&self) -> Look {
         look_of_stdout()
     }
 
     /// The same, or those of a file if results go into one.
-    #[must_use]
     pub fn look_of(&self, is_file: bool) -> Look {
         if is_file { Look::PIPED } else { self.look() }
     }
@@ -78,9 +75,7 @@ impl Ui {
     }
 
     /// Prints a rendered result, as `print` does.
-    ///
-    /// # Errors
-    /// When stdout cannot be written for a reason other than a closed pipe.
+    /// Fails when stdout cannot be written for a reason other than a closed pipe.
     pub fn print_bytes(&self, text: &[u8]) -> Result<(), ExpectedError> {
         let mut out = anstream::stdout().lock();
         match out.write_all(text).and_then(|()| out.flush()) {
@@ -118,7 +113,6 @@ impl Ui {
     }
 
     /// Starts the progress of a run.
-    #[must_use]
     pub fn progress(&self, plan: &Plan, pace: Pace) -> Progress {
         Progress::of(plan, pace, self.progress)
     }

@@ -15,9 +15,7 @@ const LINKS_MAX: usize = 40;
 /// Writes a file through a temporary one beside it, which replaces it. A symbolic link stays and
 /// its target is written, also a target that does not exist yet, as with `>` of a shell. What is no
 /// regular file, such as /dev/stdout, is written to as it is.
-///
-/// # Errors
-/// When it cannot be written; an existing file then stays as it is.
+/// Fails when it cannot be written; an existing file then stays as it is.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExpectedError> {
     let target = target(path).map_err(|error| ExpectedError::from_write(path, error))?;
     // The file that could not be written is the target of a link, not the link.

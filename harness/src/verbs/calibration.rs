@@ -36,9 +36,8 @@ enum File {
 /// that it belongs to this device and has everything that the plan needs. With it a note where the
 /// driver reports other clocks or widths than when it was made: the work of its requests stays the
 /// same, and so may a comparison of two drivers.
-///
-/// # Errors
-/// When it cannot be read, was changed by hand, belongs to another device, or lacks a workload.
+/// Fails when it cannot be read, was changed by hand, belongs to another device, or lacks a
+/// workload.
 pub fn read(
     path: &Path,
     plan: &Plan,

@@ -12,7 +12,6 @@ use gpubench_plan::profile::Profile;
 use gpubench_plan::{Availability, Capabilities, Capability, VariantRef};
 
 /// What each mechanism of the catalogue can do on a host.
-#[must_use]
 pub fn capabilities(facts: &HostFacts, profile: &Profile) -> Capabilities {
     let cx = MechanismContext { profile, facts };
     let all = mechanism::CATALOGUE.iter();

@@ -43,20 +43,17 @@ pub struct DeviceSession {
 }
 
 impl DeviceSession {
-    #[must_use]
     pub const fn is_virtual(&self) -> bool {
         self.virtual_gpu.is_some()
     }
 
     /// The defects that a virtual device plants, one line each; empty on a real device.
-    #[must_use]
     pub fn planted(&self) -> Vec<String> {
         let machine = self.virtual_gpu.as_ref().map(VirtualGpu::machine);
         machine.map_or_else(Vec::new, Machine::planted)
     }
 
     /// The noise that a virtual device plants, one line each; empty on a real device.
-    #[must_use]
     pub fn noise(&self) -> Vec<String> {
         let machine = self.virtual_gpu.as_ref().map(VirtualGpu::machine);
         machine.map_or_else(Vec::new, Machine::noise_lines)
@@ -64,7 +61,6 @@ impl DeviceSession {
 
     /// Where the contents of a virtual device's memory are on disk, in one line; `None` where they
     /// are in memory, and on a real device.
-    #[must_use]
     pub fn memory_on_disk(&self) -> Option<String> {
         let file = self.virtual_gpu.as_ref()?.memory_on_disk()?;
         Some(format!("device memory is on disk, which slows a run: {}", file.display()))
@@ -164,30 +160,25 @@ impl DeviceSession {
         })
     }
 
-    #[must_use]
     pub fn nvml(&self) -> Arc<Nvml> {
         Arc::clone(&self.nvml)
     }
 
-    #[must_use]
     pub const fn identity(&self) -> &DeviceIdentity {
         &self.identity
     }
 
     /// The allotment that the device was chosen from; `None` without one, and for a virtual GPU
     /// that was started for this process.
-    #[must_use]
     pub const fn allotment(&self) -> Option<&Allotment> {
         self.allotment.as_ref()
     }
 
-    #[must_use]
     pub fn clock(&self) -> RunClock {
         self.clock.clone()
     }
 
     /// The environment variables with which tenants find the device.
-    #[must_use]
     pub fn environment(&self) -> BTreeMap<OsString, OsString> {
         self.environment.clone()
     }

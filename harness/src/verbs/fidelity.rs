@@ -24,10 +24,8 @@ use crate::error::{WRITTEN_BYTES_MAX, read_text};
 const DEVICE_TIME: Span = Span::from_s(7 * 24 * 3_600);
 
 /// The name of the machine that models the GPU of a record, or `named`.
-///
-/// # Errors
-/// When the record is not of a real GPU, its victim is the user's program, or no machine file names
-/// its GPU.
+/// Fails when the record is not of a real GPU, its victim is the user's program, or no machine file
+/// names its GPU.
 pub fn machine_name(
     name: &str,
     run: &RunRecord,
@@ -61,7 +59,6 @@ pub fn load(name: &str) -> Result<Machine, ExpectedError> {
 }
 
 /// What decides how many blocks are resident on a machine.
-#[must_use]
 pub const fn size(machine: &Machine) -> DeviceSize {
     DeviceSize {
         sms: machine.gpu.sm_count,
@@ -70,7 +67,6 @@ pub const fn size(machine: &Machine) -> DeviceSize {
     }
 }
 
-#[must_use]
 pub fn noticed(machine: &Machine) -> Noticed {
     let mut noticed = Noticed::new();
     for (fault, under) in
@@ -100,7 +96,6 @@ pub fn reasons(path: &Path) -> Result<Reasons, ExpectedError> {
 /// A profile that plans what the record has: its mechanisms, pairs of workloads, doses, lengths,
 /// load and seed, with at most this many blocks. `options` has the options of the mechanisms, which
 /// a record does not hold. Nothing is heated and no block is added.
-#[must_use]
 pub fn profile(run: &RunRecord, options: Profile, blocks: u32) -> Profile {
     let plan = &run.plan;
     let blocks = blocks.min(plan.blocks);
@@ -155,7 +150,6 @@ pub fn profile(run: &RunRecord, options: Profile, blocks: u32) -> Profile {
     profile
 }
 
-#[must_use]
 pub fn after_cells(run: &RunRecord, fault_trials: u32) -> AfterCells {
     let scored = run.plan.fault_trials.iter();
     let scored = scored.filter(|trial| trial.facts.control.is_none());

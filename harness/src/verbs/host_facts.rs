@@ -40,9 +40,7 @@ pub enum Reconfigure {
 
 /// The facts of a device that no run holds, without taking its lock. A virtual GPU is started for
 /// this and removed again.
-///
-/// # Errors
-/// When the device is real and NVML lists none.
+/// Fails when the device is real and NVML lists none.
 pub fn of_device(
     device: Option<&DeviceSelector>,
     options: &HostOptions,
@@ -59,9 +57,7 @@ pub fn of_device(
 }
 
 /// The facts of the device of a session.
-///
-/// # Errors
-/// When the driver does not answer.
+/// Fails when the driver does not answer.
 pub fn of_session(
     session: &DeviceSession,
     options: &HostOptions,
@@ -105,7 +101,6 @@ fn may_change_settings(virtual_device: Option<&Path>) -> bool {
 
 /// The clock of a virtual device: wall time where the user's program or the user's HAMi library
 /// takes part, because their threads know no other clock.
-#[must_use]
 pub fn time_mode(
     device: Option<&DeviceSelector>,
     options: &HostOptions,
@@ -136,7 +131,6 @@ pub fn time_mode(
 }
 
 /// Circumstances of the host that readers of the figures must know, one line each.
-#[must_use]
 pub fn labels(facts: &HostFacts) -> Vec<String> {
     let line = |label: &Label| format!("{}: {}", label.what, label.value);
     facts.labels.iter().map(line).collect()

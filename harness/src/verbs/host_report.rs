@@ -189,7 +189,6 @@ impl HostReport {
     }
 
     /// Whether this host can give verdicts, and what to fix, in the order of its effect.
-    #[must_use]
     pub fn verdicts(&self, limit: Option<&ExpectedError>) -> Vec<String> {
         let available = |one: &&Capability| one.availability == Availability::Available;
         let count = self.mechanisms.iter().filter(available).count();
@@ -236,7 +235,6 @@ fn is_root() -> bool {
 
 // The host report as JSON, for programs.
 
-#[must_use]
 pub fn to_json(report: &HostReport, limit: Option<&ExpectedError>) -> Value {
     let timer: Vec<Value> = report
         .timer

@@ -220,7 +220,6 @@ pub enum RehearsalOutcome {
 }
 
 impl RehearsalOutcome {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NothingToSetUp => "nothing to set up",

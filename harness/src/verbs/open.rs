@@ -296,7 +296,6 @@ const FIGURES: [fn(&CellFigures) -> Option<f64>; PERCENTILES.len()] = [
 
 /// For each victim with an open loop, the latencies in N, and in S and in C at full dose. From the
 /// histograms of the record; without them, from the percentiles of each cell.
-#[must_use]
 pub fn latency_charts(
     record: &Record,
     run: &RunRecord,
@@ -393,7 +392,6 @@ fn curve_of_figures(of: CurveOf, cells: &[&CellResult]) -> Option<LatencyCurve> 
 // earlier records. `gpubench matrix` and `gpubench report` take both from here.
 
 /// What `format` shows of an opened record, with earlier records to compare it with.
-#[must_use]
 pub fn report_options(
     opened: &Opened,
     format: &Format,

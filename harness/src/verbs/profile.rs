@@ -32,7 +32,6 @@ const OF_FLAGS: [&str; 7] =
     ["mechanisms", "axes", "seed", "user-victim", "device_time", "faults", "summary"];
 
 /// The first key in which a profile with the name of a built-in one is another than that.
-#[must_use]
 pub fn other_key(profile: &Profile) -> Option<String> {
     let built_in = built_in(&profile.name, &Overrides::default()).ok()?;
     let values = |profile: &Profile| serde_json::to_value(profile).unwrap_or_default();

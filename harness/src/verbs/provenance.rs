@@ -19,7 +19,6 @@ pub const OTHER_GPUS: &str = "other_gpus";
 
 /// The provenance of a run that begins now. On the wall clock it includes the timer floor of the
 /// host, which takes two seconds to measure, where the plan has jitter.
-#[must_use]
 pub fn of_run(clock: &RunClock, plan: &Plan) -> Provenance {
     let mut provenance = without_timer(clock);
     if !clock.is_virtual() {
@@ -35,7 +34,6 @@ pub fn of_run(clock: &RunClock, plan: &Plan) -> Provenance {
 }
 
 /// The same without the timer floor.
-#[must_use]
 pub fn without_timer(clock: &RunClock) -> Provenance {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let mut host = BTreeMap::new();
@@ -132,7 +130,6 @@ fn refused(place: &str, what: &str) -> ExpectedError {
 // The identity of the device code of this build.
 
 /// Hash over the PTX of every kernel, in the order of their catalogue.
-#[must_use]
 pub fn ptx_hash() -> String {
     let kernels = gpubench_kernels::CATALOGUE.iter();
     hash_of(kernels.map(|kernel| [kernel.name, kernel.ptx]))
@@ -161,7 +158,6 @@ pub const SELF_TEST_KEY: &str = "timer_self_test";
 pub const CLASSES: [(&str, Class); 2] = [("fifo", Class::Fifo), ("other", Class::Other)];
 
 /// Lateness of wake-ups in nanoseconds, by the names in records.
-#[must_use]
 pub fn by_name(found: &Punctuality) -> BTreeMap<String, u64> {
     [("p50", found.p50_ns), ("p99", found.p99_ns), ("p999", found.p999_ns), ("max", found.max_ns)]
         .map(|(name, ns)| (name.to_owned(), ns))
@@ -170,7 +166,6 @@ pub fn by_name(found: &Punctuality) -> BTreeMap<String, u64> {
 
 /// Measures in the scheduling class of the tenants' issuer threads: real-time if this user may use
 /// it, else the default class. Returns the figures and the class, or the reason for no figures.
-#[must_use]
 pub fn floor() -> (BTreeMap<String, u64>, String) {
     let mut refused = Vec::new();
     for (name, class) in CLASSES {

@@ -41,9 +41,7 @@ pub(super) fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), Judge
 }
 
 /// Scores an opened record; also returns its warnings. Writes nothing.
-///
-/// # Errors
-/// As [`score_folder`].
+/// Fails as [`score_folder`].
 pub(super) fn score_opened(record: &Record) -> Result<(RunRecord, Vec<String>), JudgeError> {
     Ok((scored(judged(record, record.run().clone())?)?, record.warnings().to_vec()))
 }
@@ -132,7 +130,6 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
 
 /// The record as reports show it: that of a profile that decides nothing has no level, no word and
 /// no verdict on a claim.
-#[must_use]
 pub fn shown(run: &RunRecord) -> Cow<'_, RunRecord> {
     if run.plan.decides {
         return Cow::Borrowed(run);

@@ -123,9 +123,7 @@ pub fn before_run(
 }
 
 /// Whether the journal of a dead run names a GPU.
-///
-/// # Errors
-/// When a journal cannot be read.
+/// Fails when a journal cannot be read.
 pub fn has_journal(dir: &Path, gpu: &str) -> Result<bool, ExpectedError> {
     let left = leftovers(dir, Some(gpu), &|left| left.gpu == gpu);
     Ok(!left.map_err(verdict::from_journal)?.is_empty())
@@ -334,7 +332,6 @@ impl GuardProcess {
         Ok(Self { shared, watch: None, first })
     }
 
-    #[must_use]
     pub fn run(&self) -> &RunId {
         &self.shared.run
     }

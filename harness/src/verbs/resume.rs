@@ -57,9 +57,8 @@ pub enum Lacks {
 }
 
 /// Reads the folder of an interrupted run and holds it. Changes nothing.
-///
-/// # Errors
-/// When it is no such folder, a run still writes it, nothing is missing, or another build wrote it.
+/// Fails when it is no such folder, a run still writes it, nothing is missing, or another build
+/// wrote it.
 pub fn open(dir: &Path, lacks: Lacks) -> Result<Interrupted, ExpectedError> {
     let of_store = |error| verdict::from_store(dir, error);
     let events_file = dir.join(EVENTS_FILE);
@@ -156,7 +155,6 @@ fn ended(event: &RunEvent, lacks: Lacks) -> Option<&String> {
 
 impl Interrupted {
     /// The command line that began it.
-    #[must_use]
     pub fn command(&self) -> &[String] {
         &self.provenance.command
     }
@@ -172,7 +170,6 @@ impl Interrupted {
     }
 
     /// The remaining plan, the finished part, and the folder.
-    #[must_use]
     pub fn resumed(self, provenance: Provenance, boot_id: Option<String>) -> ResumedRun {
         let mut plan = self.plan;
         let began: BTreeSet<String> = ids!(self.events, CellBegan).collect();

@@ -15,7 +15,6 @@ use super::{HostOptions, Reconfigure, verdict};
 use crate::error::ExpectedError;
 
 /// The folder of a run without `--out`: a new one for each run.
-#[must_use]
 pub fn default_path(profile: &str) -> PathBuf {
     let stamp = rfc3339_now().replace([':', '-'], "");
     PathBuf::from("gpubench-out").join(format!("{stamp}-{profile}-{}", std::process::id()))
@@ -134,7 +133,6 @@ pub fn of_run(
 }
 
 /// The boot of this host, where it is readable.
-#[must_use]
 pub fn boot_id() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned())

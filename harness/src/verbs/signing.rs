@@ -113,9 +113,7 @@ pub fn public_key(path: &Path) -> Result<VerifyingKey, ExpectedError> {
 }
 
 /// What is wrong with the signature of a record, one sentence each; none where it is good.
-///
-/// # Errors
-/// When a file of the record cannot be read.
+/// Fails when a file of the record cannot be read.
 pub fn problems(dir: &Path, key: &VerifyingKey) -> Result<Vec<String>, ExpectedError> {
     let path = dir.join(SIGNATURE_FILE);
     if path.symlink_metadata().is_err() {

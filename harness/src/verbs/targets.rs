@@ -25,10 +25,8 @@ pub struct Target {
 }
 
 /// The devices that the command line names, at least one, each once.
-///
-/// # Errors
-/// When it names one twice, an unknown one, a MIG instance, or real and virtual ones together; or
-/// when this host has none.
+/// Fails when it names one twice, an unknown one, a MIG instance, or real and virtual ones
+/// together; or when this host has none.
 pub fn targets(wanted: &[DeviceChoice]) -> Result<Vec<Target>, ExpectedError> {
     if wanted.len() > 1 && wanted.contains(&DeviceChoice::All) {
         return Err(refused("--device: all includes every GPU of this host", ""));

@@ -22,9 +22,7 @@ use gpubench_store::StoreError;
 use crate::error::ExpectedError;
 
 /// The exit code of a finished run. `named` are the mechanisms of `--mechanism`.
-///
-/// # Errors
-/// For every exit code but done and inconclusive.
+/// Fails for every exit code but done and inconclusive.
 pub fn exit_code(
     record: &RunRecord,
     named: &[String],
@@ -97,7 +95,6 @@ fn could_run(
 }
 
 /// A mechanism of this host: its variant, its verdict and the remedy.
-#[must_use]
 pub fn mechanism_row(capability: &Capability) -> [String; 3] {
     let (verdict, remedy) = match &capability.availability {
         Availability::Available => ("available".to_owned(), None),
@@ -110,7 +107,6 @@ pub fn mechanism_row(capability: &Capability) -> [String; 3] {
 // message.
 
 /// A virtual GPU did not start.
-#[must_use]
 pub fn from_virtual_gpu(error: VirtualGpuError) -> ExpectedError {
     match error {
         VirtualGpuError::Machine(error) => ExpectedError::usage(error.to_string(), None),
@@ -120,7 +116,6 @@ pub fn from_virtual_gpu(error: VirtualGpuError) -> ExpectedError {
 }
 
 /// NVML gives no access to a device.
-#[must_use]
 pub fn from_nvml(error: QueryError) -> ExpectedError {
     match error {
         QueryError::Device { ref which, .. } if error.is_of_name() => ExpectedError::NoDevice {
@@ -133,13 +128,11 @@ pub fn from_nvml(error: QueryError) -> ExpectedError {
 }
 
 /// The driver does not answer.
-#[must_use]
 pub fn no_answer(error: NoAnswer) -> ExpectedError {
     ExpectedError::NothingRan { reason: error.to_string() }
 }
 
 /// `CUDA_VISIBLE_DEVICES` allows no choice of a device.
-#[must_use]
 pub fn from_visible(error: VisibleError) -> ExpectedError {
     match error {
         VisibleError::Hidden(_) => ExpectedError::DevicesHidden { problem: error.to_string() },
@@ -152,7 +145,6 @@ pub fn from_visible(error: VisibleError) -> ExpectedError {
 }
 
 /// The driver lists no device.
-#[must_use]
 pub fn no_devices(error: QueryError) -> ExpectedError {
     match error {
         QueryError::Load(source) => {
@@ -167,7 +159,6 @@ pub fn no_devices(error: QueryError) -> ExpectedError {
 }
 
 /// A change of the host failed.
-#[must_use]
 pub fn from_host(error: HostError) -> ExpectedError {
     match error {
         HostError::Journal(error) => from_journal(error),
@@ -177,7 +168,6 @@ pub fn from_host(error: HostError) -> ExpectedError {
 }
 
 /// The journal of host changes cannot be used.
-#[must_use]
 pub fn from_journal(error: JournalError) -> ExpectedError {
     match error {
         JournalError::Io { path, source } => ExpectedError::from_write(Path::new(&path), source),
@@ -189,7 +179,6 @@ pub fn from_journal(error: JournalError) -> ExpectedError {
 }
 
 /// The folder of a record cannot be used.
-#[must_use]
 pub fn from_store(dir: &Path, error: StoreError) -> ExpectedError {
     let (path, problem) = (dir.to_owned(), error.to_string());
     match error {
@@ -207,7 +196,6 @@ pub fn from_store(dir: &Path, error: StoreError) -> ExpectedError {
     }
 }
 
-#[must_use]
 pub fn from_user_victim(error: TenantError) -> ExpectedError {
     match error {
         TenantError::Refused { kind: RefusalKind::Program, what, .. } => {
@@ -218,7 +206,6 @@ pub fn from_user_victim(error: TenantError) -> ExpectedError {
 }
 
 /// A run ended before its plan did.
-#[must_use]
 pub fn from_run(error: RunError, out: &Path) -> ExpectedError {
     match error {
         RunError::Store(error) => from_store(out, error),

@@ -40,9 +40,7 @@ pub struct Alarm {
 ///
 /// Before the third value there is no deviation. Values equal to all before them count as 0, and a
 /// first different one after equal ones as the largest score.
-///
-/// # Errors
-/// [`NoEstimate::NotFinite`] for a bad value.
+/// Fails with [`NoEstimate::NotFinite`] for a bad value.
 pub fn first_alarm(values: &[f64]) -> Result<Option<Alarm>, NoEstimate> {
     require_series("values", values, 0)?;
     let (mut up, mut down) = (0.0_f64, 0.0_f64);
@@ -102,9 +100,7 @@ impl Default for Search {
 }
 
 /// The positions at which a new part begins, rising; empty for a series without a change.
-///
-/// # Errors
-/// [`NoEstimate::NotFinite`] for a bad value.
+/// Fails with [`NoEstimate::NotFinite`] for a bad value.
 pub fn change_points(values: &[f64], search: Search) -> Result<Vec<usize>, NoEstimate> {
     require_series("values", values, 0)?;
     let mut found = Vec::new();

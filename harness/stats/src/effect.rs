@@ -22,9 +22,8 @@ pub struct Effect {
 
 impl Effect {
     /// The mean of one number per block (or session), with `n - 1` degrees of freedom.
-    ///
-    /// # Errors
-    /// [`NoEstimate::TooFew`] for fewer than two values, [`NoEstimate::NotFinite`] for a bad one.
+    /// Fails with [`NoEstimate::TooFew`] for fewer than two values, [`NoEstimate::NotFinite`] for a
+    /// bad one.
     pub fn of_mean(values: &[f64]) -> Result<Self, NoEstimate> {
         let found = moments(values)?;
         let se = found.sd / f64::from(found.n).sqrt();
@@ -32,10 +31,8 @@ impl Effect {
     }
 
     /// The two-sided t interval, `value +/- t * se`.
-    ///
-    /// # Errors
-    /// [`NoEstimate::OutOfRange`] for impossible degrees of freedom, [`NoEstimate::Overflow`]
-    /// when a bound leaves the range of the float.
+    /// Fails with [`NoEstimate::OutOfRange`] for impossible degrees of freedom,
+    /// [`NoEstimate::Overflow`] when a bound leaves the range of the float.
     pub fn interval(&self, confidence: Confidence) -> Result<Estimate, NoEstimate> {
         let half = two_sided_quantile(confidence.alpha(), self.df)? * self.se;
         Estimate::new(self.value, self.value - half, self.value + half, self.n)
@@ -44,9 +41,7 @@ impl Effect {
     /// The two-sided p value of the hypothesis "no effect".
     ///
     /// With a standard error of zero it is 1 for an effect of zero and 0 for any other.
-    ///
-    /// # Errors
-    /// [`NoEstimate::OutOfRange`] for impossible degrees of freedom.
+    /// Fails with [`NoEstimate::OutOfRange`] for impossible degrees of freedom.
     pub fn two_sided_p(&self) -> Result<f64, NoEstimate> {
         two_sided_p(t_statistic(self.value, self.se), self.df)
     }

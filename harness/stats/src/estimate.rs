@@ -21,9 +21,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// Builds an estimate; refuses figures that are not finite or not in order.
-    ///
-    /// # Errors
-    /// [`NoEstimate::Overflow`] when a figure is infinite or not a number, and
+    /// Fails with [`NoEstimate::Overflow`] when a figure is infinite or not a number, and
     /// [`NoEstimate::Disordered`] when the interval does not contain the value.
     pub fn new(value: f64, lo: f64, hi: f64, n: u32) -> Result<Self, NoEstimate> {
         for (what, figure) in [("value", value), ("lower bound", lo), ("upper bound", hi)] {
@@ -37,23 +35,18 @@ impl Estimate {
     }
 
     /// Whether `x` lies in the closed interval.
-    #[must_use]
     pub fn contains(&self, x: f64) -> bool {
         self.lo <= x && x <= self.hi
     }
 
     /// Maps the interval through an increasing function, for example `exp`.
-    ///
-    /// # Errors
-    /// Those of [`Estimate::new`], on the mapped figures.
+    /// Fails with those of [`Estimate::new`], on the mapped figures.
     pub fn map_increasing(&self, f: impl Fn(f64) -> f64) -> Result<Self, NoEstimate> {
         Self::new(f(self.value), f(self.lo), f(self.hi), self.n)
     }
 
     /// Maps the interval through a decreasing function, which swaps its ends.
-    ///
-    /// # Errors
-    /// Those of [`Estimate::new`], on the mapped figures.
+    /// Fails with those of [`Estimate::new`], on the mapped figures.
     pub fn map_decreasing(&self, f: impl Fn(f64) -> f64) -> Result<Self, NoEstimate> {
         Self::new(f(self.value), f(self.hi), f(self.lo), self.n)
     }
@@ -187,18 +180,14 @@ impl Confidence {
     pub const P90: Self = Self { alpha: 0.10 };
 
     /// A confidence of `1 - alpha`.
-    ///
-    /// # Errors
-    /// [`NoEstimate::OutOfRange`] unless alpha lies above 0 and below 1.
+    /// Fails with [`NoEstimate::OutOfRange`] unless alpha lies above 0 and below 1.
     pub fn from_alpha(alpha: f64) -> Result<Self, NoEstimate> {
         require_open_unit("alpha", alpha).map(|alpha| Self { alpha })
     }
 
     /// The confidence of each of `rows` intervals that hold together with `1 - family_alpha`
     /// (Bonferroni: the error is split evenly over the rows).
-    ///
-    /// # Errors
-    /// [`NoEstimate::OutOfRange`] for a bad alpha, [`NoEstimate::TooFew`] for zero rows.
+    /// Fails with [`NoEstimate::OutOfRange`] for a bad alpha, [`NoEstimate::TooFew`] for zero rows.
     pub fn simultaneous(family_alpha: f64, rows: u32) -> Result<Self, NoEstimate> {
         require_open_unit("alpha", family_alpha)?;
         if rows == 0 {
@@ -208,18 +197,15 @@ impl Confidence {
     }
 
     /// The confidence of each of so many looks at one row, any of which may decide (Bonferroni).
-    #[must_use]
     pub fn of_looks(looks: u32) -> Self {
         Self { alpha: Self::P95.alpha / f64::from(looks.max(1)) }
     }
 
-    #[must_use]
     pub fn alpha(self) -> f64 {
         self.alpha
     }
 
     /// The nominal coverage, `1 - alpha`.
-    #[must_use]
     pub fn coverage(self) -> f64 {
         1.0 - self.alpha
     }

@@ -15,19 +15,16 @@ const POWER: f64 = 0.8;
 ///
 /// The usual approximation of the noncentral t (Bloom, Evaluation Review 19(5), 1995). For two
 /// groups or known spreads see [`mde80_of`].
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for under two blocks, [`NoEstimate::OutOfRange`] for a bad `sd`.
+/// Fails with [`NoEstimate::TooFew`] for under two blocks, [`NoEstimate::OutOfRange`] for a bad
+/// `sd`.
 pub fn mde80(sd: f64, n: u32, confidence: Confidence) -> Result<f64, NoEstimate> {
     require_blocks(n)?;
     mde80_of(sd / f64::from(n).sqrt(), f64::from(n) - 1.0, confidence)
 }
 
 /// The smallest effect found with 80 % power, from a standard error and its degrees of freedom.
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] for a negative or infinite standard error or impossible degrees of
-/// freedom.
+/// Fails with [`NoEstimate::OutOfRange`] for a negative or infinite standard error or impossible
+/// degrees of freedom.
 pub fn mde80_of(se: f64, df: f64, confidence: Confidence) -> Result<f64, NoEstimate> {
     require_spread("the spread under a detectable effect", se)?;
     Ok((two_sided_quantile(confidence.alpha(), df)? + quantile(POWER, df)?) * se)
@@ -39,10 +36,8 @@ pub fn mde80_of(se: f64, df: f64, confidence: Confidence) -> Result<f64, NoEstim
 ///
 /// `t` is that of the present `n` blocks. More blocks have a smaller t, so the result is an upper
 /// estimate as long as the point estimate does not move.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for under two present blocks, [`NoEstimate::OutOfRange`] for a bad `sd`
-/// or distance; [`NoEstimate::Unbounded`] on the boundary itself, or beyond 32 bits.
+/// Fails with [`NoEstimate::TooFew`] for under two present blocks, [`NoEstimate::OutOfRange`] for a
+/// bad `sd` or distance; [`NoEstimate::Unbounded`] on the boundary itself, or beyond 32 bits.
 pub fn blocks_needed(
     sd: f64,
     n: u32,
@@ -103,18 +98,15 @@ impl Test {
     ///
     /// `P(D >= max(t s, margin))` with `D ~ N(effect, se^2)` and `s^2 df / se^2 ~ chi^2(df)`,
     /// integrated over `s` by the midpoint rule.
-    ///
-    /// # Errors
-    /// [`NoEstimate::OutOfRange`] for a bad standard error, margin, or degrees of freedom.
+    /// Fails with [`NoEstimate::OutOfRange`] for a bad standard error, margin, or degrees of
+    /// freedom.
     pub fn power(&self, effect: f64) -> Result<f64, NoEstimate> {
         Ok(self.found(effect, &self.bounds(self.critical()?)))
     }
 
     /// The smallest effect that is found with this power.
-    ///
-    /// # Errors
-    /// As [`Test::power`], and [`NoEstimate::OutOfRange`] unless the power lies above 0 and below
-    /// 1.
+    /// Fails as [`Test::power`], and [`NoEstimate::OutOfRange`] unless the power lies above 0 and
+    /// below 1.
     pub fn detectable(&self, power: f64) -> Result<f64, NoEstimate> {
         require_open_unit("power", power)?;
         let t = self.critical()?;

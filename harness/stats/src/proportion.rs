@@ -15,10 +15,8 @@ use crate::estimate::{Estimate, NoEstimate, require_open_unit};
 pub const TRIALS_MAX: u32 = 1_000_000;
 
 /// The two-sided interval for `successes` out of `trials`; `n` counts trials.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for no trial, [`NoEstimate::OutOfRange`] for more successes than trials
-/// or more than [`TRIALS_MAX`] trials.
+/// Fails with [`NoEstimate::TooFew`] for no trial, [`NoEstimate::OutOfRange`] for more successes
+/// than trials or more than [`TRIALS_MAX`] trials.
 pub fn clopper_pearson(
     successes: u32,
     trials: u32,
@@ -33,10 +31,8 @@ pub fn clopper_pearson(
 
 /// How many trials without a single failure put the lower end of the two-sided interval at `bound`
 /// or above.
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] unless `0 < bound < 1`; [`NoEstimate::Unbounded`] when the number
-/// does not fit 32 bits.
+/// Fails with [`NoEstimate::OutOfRange`] unless `0 < bound < 1`; [`NoEstimate::Unbounded`] when the
+/// number does not fit 32 bits.
 pub fn trials_for_lower_limit(bound: f64, confidence: Confidence) -> Result<u32, NoEstimate> {
     require_open_unit("bound", bound)?;
     let trials = ((confidence.alpha() / 2.0).ln() / bound.ln()).ceil();
@@ -107,9 +103,7 @@ pub struct Trials {
 }
 
 /// The proportion of `second` minus that of `first`; `n` counts the trials of both.
-///
-/// # Errors
-/// As [`clopper_pearson`], for either group.
+/// Fails as [`clopper_pearson`], for either group.
 pub fn difference(
     first: Trials,
     second: Trials,
@@ -126,9 +120,7 @@ pub fn difference(
 
 /// The two-sided p value of equal proportions: the probability, with the margins of the table as
 /// they are, of all tables that are at most as probable as this one (Fisher, 1935).
-///
-/// # Errors
-/// As [`clopper_pearson`], for either group.
+/// Fails as [`clopper_pearson`], for either group.
 pub fn fisher_p(first: Trials, second: Trials) -> Result<f64, NoEstimate> {
     for group in [first, second] {
         clopper_pearson(group.successes, group.trials, Confidence::P95)?;

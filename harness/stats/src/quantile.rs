@@ -20,9 +20,8 @@ pub struct Sorted {
 
 impl Sorted {
     /// Sorts a series of any order.
-    ///
-    /// # Errors
-    /// [`NoEstimate::TooFew`] for an empty series, [`NoEstimate::NotFinite`] for a bad value.
+    /// Fails with [`NoEstimate::TooFew`] for an empty series, [`NoEstimate::NotFinite`] for a bad
+    /// value.
     pub fn new(mut values: Vec<f64>) -> Result<Self, NoEstimate> {
         let n = require_series("values", &values, 1)?;
         values.sort_unstable_by(f64::total_cmp);
@@ -30,10 +29,8 @@ impl Sorted {
     }
 
     /// Sorts durations in nanoseconds; the quantiles are in nanoseconds.
-    ///
-    /// # Errors
-    /// [`NoEstimate::TooFew`] for an empty series; [`NoEstimate::OutOfRange`] for a duration of
-    /// 2^53 ns (104 days) or more, which a 64-bit float would round.
+    /// Fails with [`NoEstimate::TooFew`] for an empty series; [`NoEstimate::OutOfRange`] for a
+    /// duration of 2^53 ns (104 days) or more, which a 64-bit float would round.
     pub fn from_ns(durations_ns: &[u64]) -> Result<Self, NoEstimate> {
         const EXACT_NS: u64 = 1 << f64::MANTISSA_DIGITS;
         if let Some(&beyond) = durations_ns.iter().find(|&&d| d >= EXACT_NS) {
@@ -45,33 +42,27 @@ impl Sorted {
     }
 
     /// The values in ascending order.
-    #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
     /// How many values there are; never zero.
-    #[must_use]
     pub fn count(&self) -> u32 {
         self.n
     }
 
-    #[must_use]
     pub fn min(&self) -> f64 {
         self.values[0]
     }
 
-    #[must_use]
     pub fn max(&self) -> f64 {
         self.values[self.values.len() - 1]
     }
 
     /// The `p` quantile by linear interpolation between order statistics, NumPy's default
     /// (type 7 of Hyndman and Fan, The American Statistician 50(4), 1996).
-    ///
-    /// # Errors
-    /// [`NoEstimate::OutOfRange`] unless `0 <= p <= 1`; [`NoEstimate::Overflow`] when two
-    /// neighbours are further apart than a float can represent.
+    /// Fails with [`NoEstimate::OutOfRange`] unless `0 <= p <= 1`; [`NoEstimate::Overflow`] when
+    /// two neighbours are further apart than a float can represent.
     pub fn linear(&self, p: f64) -> Result<f64, NoEstimate> {
         require_unit(p)?;
         let position = p * f64::from(self.n - 1);
@@ -87,9 +78,7 @@ impl Sorted {
     }
 
     /// The `p` quantile, median-unbiased whatever the distribution (type 8 of Hyndman and Fan).
-    ///
-    /// # Errors
-    /// As for [`Sorted::linear`].
+    /// Fails as for [`Sorted::linear`].
     pub fn median_unbiased(&self, p: f64) -> Result<f64, NoEstimate> {
         require_unit(p)?;
         let n = f64::from(self.n);
@@ -99,9 +88,7 @@ impl Sorted {
 
     /// The `p` quantile by nearest rank: the smallest value with at least a share `p` of all values
     /// at or below it. It is always one of the values (type 1 of Hyndman and Fan).
-    ///
-    /// # Errors
-    /// [`NoEstimate::OutOfRange`] unless `0 <= p <= 1`.
+    /// Fails with [`NoEstimate::OutOfRange`] unless `0 <= p <= 1`.
     pub fn nearest_rank(&self, p: f64) -> Result<f64, NoEstimate> {
         require_unit(p)?;
         let n = f64::from(self.n);
@@ -114,9 +101,7 @@ impl Sorted {
     }
 
     /// The median, by linear interpolation.
-    ///
-    /// # Errors
-    /// [`NoEstimate::Overflow`] as for [`Sorted::linear`].
+    /// Fails with [`NoEstimate::Overflow`] as for [`Sorted::linear`].
     pub fn median(&self) -> Result<f64, NoEstimate> {
         self.linear(0.5)
     }
@@ -148,9 +133,7 @@ pub struct Ranks {
 }
 
 /// The ranks for the `p` quantile of `n` values, half of the error in each tail.
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] unless `0 < p < 1`, or for more than
+/// Fails with [`NoEstimate::OutOfRange`] unless `0 < p < 1`, or for more than
 /// [`crate::proportion::TRIALS_MAX`] values; [`NoEstimate::TooFew`] for no value.
 pub fn ranks(n: u32, p: f64, confidence: Confidence) -> Result<Ranks, NoEstimate> {
     require_open_unit("a quantile's probability", p)?;
@@ -167,10 +150,8 @@ pub fn ranks(n: u32, p: f64, confidence: Confidence) -> Result<Ranks, NoEstimate
 }
 
 /// The fewest values for which the `p` quantile has a finite upper bound: `p^n <= alpha / 2`.
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] unless `0 < p < 1`; [`NoEstimate::Unbounded`] when the number does
-/// not fit 32 bits.
+/// Fails with [`NoEstimate::OutOfRange`] unless `0 < p < 1`; [`NoEstimate::Unbounded`] when the
+/// number does not fit 32 bits.
 pub fn smallest_n_for_upper_bound(p: f64, confidence: Confidence) -> Result<u32, NoEstimate> {
     require_open_unit("a quantile's probability", p)?;
     let n = ((confidence.alpha() / 2.0).ln() / p.ln()).ceil().max(1.0);
@@ -183,9 +164,7 @@ pub fn smallest_n_for_upper_bound(p: f64, confidence: Confidence) -> Result<u32,
 
 impl Sorted {
     /// The `p` quantile (linear) between the order statistics that bracket it; `n` counts values.
-    ///
-    /// # Errors
-    /// [`NoEstimate::TooFew`] with the number needed when either bound does not exist.
+    /// Fails with [`NoEstimate::TooFew`] with the number needed when either bound does not exist.
     pub fn order_interval(&self, p: f64, confidence: Confidence) -> Result<Estimate, NoEstimate> {
         let Ranks { lower: Some(lower), upper: Some(upper) } = ranks(self.count(), p, confidence)?
         else {

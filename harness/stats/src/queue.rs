@@ -24,9 +24,7 @@ pub struct Queue {
 ///
 /// The tail follows Lindley, "The theory of queues with a single server", 1952: each wait is the
 /// last one, and its service, less the time between the arrivals, and at least 0.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for no service time.
+/// Fails with [`NoEstimate::TooFew`] for no service time.
 pub fn queue(services: &[f64], rate: f64, seed: u64) -> Result<Option<Queue>, NoEstimate> {
     let mean = crate::summary::mean(services)?;
     let squares: Vec<f64> = services.iter().map(|service| service * service).collect();

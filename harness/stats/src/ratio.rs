@@ -22,10 +22,8 @@ pub struct LogRatio {
 
 impl LogRatio {
     /// Pairs the blocks of two conditions, first over second.
-    ///
-    /// # Errors
-    /// [`NoEstimate::Unequal`] when the blocks do not pair up, [`NoEstimate::NotFinite`] or
-    /// [`NoEstimate::NotPositive`] for a bad value, [`NoEstimate::TooFew`] for under two blocks.
+    /// Fails with [`NoEstimate::Unequal`] when the blocks do not pair up, [`NoEstimate::NotFinite`]
+    /// or [`NoEstimate::NotPositive`] for a bad value, [`NoEstimate::TooFew`] for under two blocks.
     pub fn paired(numerator: &[f64], denominator: &[f64]) -> Result<Self, NoEstimate> {
         require_equal_lengths(numerator, denominator)?;
         require_positive_series("numerator blocks", numerator, 2)?;
@@ -37,32 +35,26 @@ impl LogRatio {
     }
 
     /// Takes existing log-ratios.
-    ///
-    /// # Errors
-    /// [`NoEstimate::NotFinite`] for a bad value, [`NoEstimate::TooFew`] for under two blocks.
+    /// Fails with [`NoEstimate::NotFinite`] for a bad value, [`NoEstimate::TooFew`] for under two
+    /// blocks.
     pub fn from_logs(logs: Vec<f64>) -> Result<Self, NoEstimate> {
         require_series("block logs", &logs, 2)?;
         Ok(Self { logs })
     }
 
     /// The log-ratio of every block, in block order.
-    #[must_use]
     pub fn logs(&self) -> &[f64] {
         &self.logs
     }
 
     /// The mean log-ratio with its standard error, `B - 1` degrees of freedom.
-    ///
-    /// # Errors
-    /// [`NoEstimate::Overflow`] when the spread leaves the range of the float.
+    /// Fails with [`NoEstimate::Overflow`] when the spread leaves the range of the float.
     pub fn effect(&self) -> Result<Effect, NoEstimate> {
         Effect::of_mean(&self.logs)
     }
 
     /// The ratio with its interval; `n` counts blocks.
-    ///
-    /// # Errors
-    /// [`NoEstimate::Overflow`] when a bound leaves the range of the float.
+    /// Fails with [`NoEstimate::Overflow`] when a bound leaves the range of the float.
     pub fn interval(&self, confidence: Confidence) -> Result<Estimate, NoEstimate> {
         self.effect()?.interval(confidence)?.map_increasing(f64::exp)
     }
@@ -100,9 +92,7 @@ pub enum RatioSet {
 
 impl RatioSet {
     /// The ordinary interval, or the reason why there is none.
-    ///
-    /// # Errors
-    /// [`NoEstimate::Unbounded`] unless the set is an ordinary interval.
+    /// Fails with [`NoEstimate::Unbounded`] unless the set is an ordinary interval.
     pub fn bounded(self) -> Result<Estimate, NoEstimate> {
         match self {
             Self::Bounded(estimate) => Ok(estimate),
@@ -115,9 +105,8 @@ impl RatioSet {
 
 /// Mean of `x` over mean of `y`, measured in the same blocks: uses their covariance and `B - 1`
 /// degrees of freedom.
-///
-/// # Errors
-/// [`NoEstimate::Unequal`], [`NoEstimate::TooFew`] for under two blocks, [`NoEstimate::NotFinite`].
+/// Fails with [`NoEstimate::Unequal`], [`NoEstimate::TooFew`] for under two blocks,
+/// [`NoEstimate::NotFinite`].
 pub fn paired(x: &[f64], y: &[f64], confidence: Confidence) -> Result<RatioSet, NoEstimate> {
     require_equal_lengths(x, y)?;
     let n = require_series("blocks", x, 2)?;
@@ -128,9 +117,8 @@ pub fn paired(x: &[f64], y: &[f64], confidence: Confidence) -> Result<RatioSet, 
 
 /// Mean of `x` over mean of `y`, measured in different blocks: no covariance, and the degrees of
 /// freedom of the shorter series, which makes the set wider, never narrower.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for under two blocks in either series, [`NoEstimate::NotFinite`].
+/// Fails with [`NoEstimate::TooFew`] for under two blocks in either series,
+/// [`NoEstimate::NotFinite`].
 pub fn independent(x: &[f64], y: &[f64], confidence: Confidence) -> Result<RatioSet, NoEstimate> {
     let (of_x, of_y) = (moments(x)?, moments(y)?);
     let df = f64::from(of_x.n.min(of_y.n) - 1);
@@ -139,9 +127,7 @@ pub fn independent(x: &[f64], y: &[f64], confidence: Confidence) -> Result<Ratio
 
 /// The isolation index `I = 1 - ln R / ln U` from the set of `ln R / ln U`: 1 when the neighbour
 /// has no effect, 0 when the mechanism prevents nothing, below 0 when it makes the effect worse.
-///
-/// # Errors
-/// [`NoEstimate::Overflow`] when the set leaves the range of the float.
+/// Fails with [`NoEstimate::Overflow`] when the set leaves the range of the float.
 pub fn isolation_index(retention_over_effectiveness: RatioSet) -> Result<RatioSet, NoEstimate> {
     let mirror = |ratio: f64| 1.0 - ratio;
     Ok(match retention_over_effectiveness {
@@ -204,10 +190,8 @@ fn solve(
 // for two symmetric t intervals the result is Fieller's ([`crate::fieller`]).
 
 /// The ratio `x / y`; `n` is that of `x`.
-///
-/// # Errors
-/// [`NoEstimate::Unbounded`] unless the interval of `y` lies above 0 and ends below twice its
-/// value, [`NoEstimate::Overflow`] when a bound leaves the range of the float.
+/// Fails with [`NoEstimate::Unbounded`] unless the interval of `y` lies above 0 and ends below
+/// twice its value, [`NoEstimate::Overflow`] when a bound leaves the range of the float.
 pub fn ratio(x: Estimate, y: Estimate) -> Result<Estimate, NoEstimate> {
     if !(y.lo > 0.0 && y.hi < 2.0 * y.value) {
         let what = "the denominator of a ratio";

@@ -29,9 +29,7 @@ pub enum ScheduleError {
 ///
 /// Each gap is rounded to whole nanoseconds, at least one, and gaps are added as integers, so
 /// errors do not accumulate and no platform rounds differently.
-///
-/// # Errors
-/// [`ScheduleError::Rate`] unless the rate is above 0 and at most 1e8 per second;
+/// Fails with [`ScheduleError::Rate`] unless the rate is above 0 and at most 1e8 per second;
 /// [`ScheduleError::TooMany`] for more than 1e8 expected arrivals.
 pub fn poisson_schedule_ns(
     rate_per_s: f64,
@@ -74,9 +72,7 @@ pub struct Bursts {
 }
 
 /// Arrivals at a mean rate, in bursts; without `bursts` those of [`poisson_schedule_ns`].
-///
-/// # Errors
-/// As [`poisson_schedule_ns`], for the rate within a burst as well.
+/// Fails as [`poisson_schedule_ns`], for the rate within a burst as well.
 pub fn schedule_ns(
     rate_per_s: f64,
     duration_ns: u64,
@@ -122,7 +118,6 @@ pub fn schedule_ns(
 
 /// A fingerprint of a schedule: 64-bit FNV-1a (Fowler, Noll and Vo; IETF draft-eastlake-fnv) over
 /// the offsets as little-endian bytes. It distinguishes schedules; it does not resist forgery.
-#[must_use]
 pub fn schedule_hash(arrivals_ns: &[u64]) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -149,7 +144,6 @@ pub struct ScheduleRng(Pcg64);
 impl ScheduleRng {
     /// Spreads a seed over state and stream with SplitMix64 (Steele, Lea and Flood, OOPSLA 2014),
     /// so that neighbouring seeds give unrelated sequences.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut mix = SplitMix64::seed_from_u64(seed);
         let mut wide = || (u128::from(mix.next_u64()) << 64) | u128::from(mix.next_u64());

@@ -35,9 +35,8 @@ impl Dependence {
 
     /// Estimates the correlation from the series, for the indicator "above the p quantile"; for
     /// "above the median" where too few values lie beyond the quantile. `None` for a short series.
-    ///
-    /// # Errors
-    /// [`NoEstimate::OutOfRange`] unless `0 < p < 1`, [`NoEstimate::NotFinite`] for a bad value.
+    /// Fails with [`NoEstimate::OutOfRange`] unless `0 < p < 1`, [`NoEstimate::NotFinite`] for a
+    /// bad value.
     pub fn of(series: &[f64], p: f64, confidence: Confidence) -> Result<Option<Self>, NoEstimate> {
         require_open_unit("a quantile's probability", p)?;
         let n = require_series("values", series, 1)?;
@@ -61,7 +60,6 @@ impl Dependence {
     /// The correlation of means over `length` consecutive values each; at most that of the series.
     /// Exact for a first-order autoregression with a memory shorter than one mean: neighbouring
     /// means correlate by `(D^2 - 1) / (4 D length)`.
-    #[must_use]
     pub fn of_means(self, length: u32) -> Self {
         let length = f64::from(length.max(1));
         let between = (self.d * self.d - 1.0) / (2.0 * self.d * length);
@@ -99,9 +97,7 @@ fn normal_quantile(p: f64) -> Result<f64, NoEstimate> {
 /// The `p` quantile (linear) of a series in its order, with an interval that accounts for serial
 /// correlation; `n` counts values. A series too short to estimate the correlation counts as
 /// independent.
-///
-/// # Errors
-/// As [`Sorted::order_interval`]; also when the effective number of values is too small for a
+/// Fails as [`Sorted::order_interval`]; also when the effective number of values is too small for a
 /// bound.
 pub fn interval(series: &[f64], p: f64, confidence: Confidence) -> Result<Estimate, NoEstimate> {
     let dependence = Dependence::of(series, p, confidence)?;
@@ -109,9 +105,7 @@ pub fn interval(series: &[f64], p: f64, confidence: Confidence) -> Result<Estima
 }
 
 /// As [`interval`], with a known correlation.
-///
-/// # Errors
-/// As [`interval`].
+/// Fails as [`interval`].
 pub fn interval_with(
     series: &[f64],
     p: f64,
@@ -204,10 +198,8 @@ pub struct DesignEffect {
 }
 
 /// Estimates D from latencies in the order of their arrival.
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] unless `0 < p < 1`; [`NoEstimate::TooFew`] for under two batches,
-/// for fewer values than batches, or for fewer exceedances than batches (then the variance
+/// Fails with [`NoEstimate::OutOfRange`] unless `0 < p < 1`; [`NoEstimate::TooFew`] for under two
+/// batches, for fewer values than batches, or for fewer exceedances than batches (then the variance
 /// between batches is that of a handful of events).
 pub fn design_effect(latencies: &[f64], p: f64, batches: u32) -> Result<DesignEffect, NoEstimate> {
     require_open_unit("a quantile's probability", p)?;

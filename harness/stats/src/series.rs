@@ -34,7 +34,6 @@ pub struct WarmUp {
 
 impl WarmUp {
     /// Whether the series settled early enough to be scored, `d* <= n / 2`.
-    #[must_use]
     pub fn settled(&self) -> bool {
         u64::from(self.discard_batches) * 2 <= u64::from(self.batches)
     }
@@ -42,9 +41,7 @@ impl WarmUp {
 
 /// Finds the cut `d* = argmin (1 / (n - d)^2) * sum_{i > d} (x_i - mean_{i > d})^2` over batch
 /// means, the earliest one on a tie. A remainder that fills no batch is ignored.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for under ten batches of five, [`NoEstimate::NotFinite`].
+/// Fails with [`NoEstimate::TooFew`] for under ten batches of five, [`NoEstimate::NotFinite`].
 pub fn warm_up(requests: &[f64]) -> Result<WarmUp, NoEstimate> {
     require_series("requests", requests, BATCHES_MIN * BATCH_REQUESTS as u32)?;
     let means = requests
@@ -114,9 +111,7 @@ pub enum Modes {
 /// `smallest_gap` is the smallest distance that counts as two modes, in the unit of the values; 0
 /// disables it. On a device with exact timing most blocks are equal and the deviation is zero, so
 /// that a rounding step would count as a mode.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for under four blocks, [`NoEstimate::NotFinite`], and
+/// Fails with [`NoEstimate::TooFew`] for under four blocks, [`NoEstimate::NotFinite`], and
 /// [`NoEstimate::OutOfRange`] for a `smallest_gap` that is negative or not finite.
 pub fn modes(blocks: &[f64], smallest_gap: f64) -> Result<Modes, NoEstimate> {
     if !(smallest_gap >= 0.0 && smallest_gap.is_finite()) {

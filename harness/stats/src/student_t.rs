@@ -11,9 +11,7 @@ use statrs::function::beta::beta_reg;
 use crate::estimate::{NoEstimate, require_finite_result, require_open_unit, require_positive};
 
 /// The `p` quantile with `df` degrees of freedom.
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] unless `0 < p < 1` and `df` is finite and above 0.
+/// Fails with [`NoEstimate::OutOfRange`] unless `0 < p < 1` and `df` is finite and above 0.
 pub fn quantile(p: f64, df: f64) -> Result<f64, NoEstimate> {
     require_open_unit("probability", p)?;
     require_positive("degrees of freedom", df)?;
@@ -24,9 +22,7 @@ pub fn quantile(p: f64, df: f64) -> Result<f64, NoEstimate> {
 }
 
 /// The value that |T| exceeds with probability `alpha`: the t of a two-sided interval.
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] unless `0 < alpha < 1` and `df` is finite and above 0.
+/// Fails with [`NoEstimate::OutOfRange`] unless `0 < alpha < 1` and `df` is finite and above 0.
 pub fn two_sided_quantile(alpha: f64, df: f64) -> Result<f64, NoEstimate> {
     require_open_unit("alpha", alpha)?;
     require_positive("degrees of freedom", df)?;
@@ -34,9 +30,8 @@ pub fn two_sided_quantile(alpha: f64, df: f64) -> Result<f64, NoEstimate> {
 }
 
 /// The probability of a value at least as far from zero as `t`.
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] for a `t` that is NaN or a `df` that is not finite and above 0.
+/// Fails with [`NoEstimate::OutOfRange`] for a `t` that is NaN or a `df` that is not finite and
+/// above 0.
 pub fn two_sided_p(t: f64, df: f64) -> Result<f64, NoEstimate> {
     Ok((2.0 * upper_tail(t.abs(), df)?).min(1.0))
 }

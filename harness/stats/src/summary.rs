@@ -21,18 +21,15 @@ pub struct Moments {
 }
 
 /// The arithmetic mean of at least one value.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for no value, [`NoEstimate::NotFinite`] for a bad one.
+/// Fails with [`NoEstimate::TooFew`] for no value, [`NoEstimate::NotFinite`] for a bad one.
 pub fn mean(values: &[f64]) -> Result<f64, NoEstimate> {
     let n = require_series("values", values, 1)?;
     shifted_mean(&sorted(values), n)
 }
 
 /// Mean and sample standard deviation of at least two values.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for fewer than two values, [`NoEstimate::NotFinite`] for a bad one.
+/// Fails with [`NoEstimate::TooFew`] for fewer than two values, [`NoEstimate::NotFinite`] for a bad
+/// one.
 pub fn moments(values: &[f64]) -> Result<Moments, NoEstimate> {
     let n = require_series("values", values, 2)?;
     let ordered = sorted(values);
@@ -44,9 +41,7 @@ pub fn moments(values: &[f64]) -> Result<Moments, NoEstimate> {
 }
 
 /// The sample covariance (divisor `n - 1`) of at least two pairs.
-///
-/// # Errors
-/// [`NoEstimate::Unequal`], [`NoEstimate::TooFew`] or [`NoEstimate::NotFinite`].
+/// Fails with [`NoEstimate::Unequal`], [`NoEstimate::TooFew`] or [`NoEstimate::NotFinite`].
 pub fn covariance(left: &[f64], right: &[f64]) -> Result<f64, NoEstimate> {
     require_equal_lengths(left, right)?;
     let n = require_series("pairs", left, 2)?;
@@ -76,9 +71,7 @@ fn shifted_mean(ordered: &[f64], n: u32) -> Result<f64, NoEstimate> {
 const NORMAL_CONSISTENCY: f64 = 1.4826;
 
 /// The median absolute deviation, `1.4826 * median(|D - median D|)`, in the unit of the values.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for no value, [`NoEstimate::NotFinite`] for a bad one.
+/// Fails with [`NoEstimate::TooFew`] for no value, [`NoEstimate::NotFinite`] for a bad one.
 pub fn median_absolute_deviation(values: &[f64]) -> Result<f64, NoEstimate> {
     let centre = Sorted::new(values.to_vec())?.median()?;
     let distances = values
@@ -110,9 +103,7 @@ pub struct Fairness {
 }
 
 /// Compares each tenant's time for its work when sharing with its time alone, in the same order.
-///
-/// # Errors
-/// [`NoEstimate::Unequal`], [`NoEstimate::NotPositive`], [`NoEstimate::NotFinite`], or
+/// Fails with [`NoEstimate::Unequal`], [`NoEstimate::NotPositive`], [`NoEstimate::NotFinite`], or
 /// [`NoEstimate::TooFew`] for no tenant.
 pub fn fairness(shared: &[f64], alone: &[f64]) -> Result<Fairness, NoEstimate> {
     require_equal_lengths(shared, alone)?;
@@ -134,9 +125,8 @@ pub fn fairness(shared: &[f64], alone: &[f64]) -> Result<Fairness, NoEstimate> {
 }
 
 /// Jain's index, `(sum x)^2 / (n * sum x^2)`: 1 for equal shares, `1/n` when one tenant has all.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for no share, [`NoEstimate::NotPositive`], [`NoEstimate::NotFinite`].
+/// Fails with [`NoEstimate::TooFew`] for no share, [`NoEstimate::NotPositive`],
+/// [`NoEstimate::NotFinite`].
 pub fn jain(shares: &[f64]) -> Result<f64, NoEstimate> {
     let n = require_positive_series("shares", shares, 1)?;
     // The index does not depend on the scale; dividing by the largest avoids overflow of squares.
@@ -154,10 +144,8 @@ pub fn jain(shares: &[f64]) -> Result<f64, NoEstimate> {
 
 /// The mean height of the piecewise linear curve through `(dose, response)`, in the unit of the
 /// response. For an interval, compute the area of every block, then a t interval over blocks.
-///
-/// # Errors
-/// [`NoEstimate::Unequal`], [`NoEstimate::TooFew`] for under two doses, [`NoEstimate::NotFinite`],
-/// and [`NoEstimate::OutOfRange`] for doses that do not rise strictly.
+/// Fails with [`NoEstimate::Unequal`], [`NoEstimate::TooFew`] for under two doses,
+/// [`NoEstimate::NotFinite`], and [`NoEstimate::OutOfRange`] for doses that do not rise strictly.
 pub fn dose_area(doses: &[f64], responses: &[f64]) -> Result<f64, NoEstimate> {
     require_equal_lengths(doses, responses)?;
     require_series("doses", doses, 2)?;

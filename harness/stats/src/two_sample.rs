@@ -11,10 +11,8 @@ use crate::estimate::{NoEstimate, require_finite_result, require_positive, requi
 
 /// Welch's t for two groups of sessions (Welch, Biometrika 34, 1947): unequal variances, degrees
 /// of freedom by Satterthwaite. `n` counts the sessions of both groups.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for under two sessions in a group, [`NoEstimate::NotFinite`] for a bad
-/// value.
+/// Fails with [`NoEstimate::TooFew`] for under two sessions in a group, [`NoEstimate::NotFinite`]
+/// for a bad value.
 pub fn welch(first: &[f64], second: &[f64]) -> Result<Effect, NoEstimate> {
     let (a, b) = (moments(first)?, moments(second)?);
     let component =
@@ -26,9 +24,7 @@ pub fn welch(first: &[f64], second: &[f64]) -> Result<Effect, NoEstimate> {
 ///
 /// The prediction interval of one further observation (Hahn and Meeker, "Statistical Intervals",
 /// 1991, ch. 4): a new session outside it differs from the baseline. `n` is K.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for under two baseline sessions, [`NoEstimate::NotFinite`].
+/// Fails with [`NoEstimate::TooFew`] for under two baseline sessions, [`NoEstimate::NotFinite`].
 pub fn new_against_baseline(baseline: &[f64], new: f64) -> Result<Effect, NoEstimate> {
     require_series("new sessions", &[new], 1)?;
     let base = moments(baseline)?;
@@ -48,9 +44,8 @@ pub struct SessionSpread {
 
 impl SessionSpread {
     /// The spread of the session means of A/A sessions.
-    ///
-    /// # Errors
-    /// [`NoEstimate::TooFew`] for under two sessions, [`NoEstimate::NotFinite`] for a bad value.
+    /// Fails with [`NoEstimate::TooFew`] for under two sessions, [`NoEstimate::NotFinite`] for a
+    /// bad value.
     pub fn of_sessions(session_means: &[f64]) -> Result<Self, NoEstimate> {
         let found = moments(session_means)?;
         Ok(Self { sd: found.sd, sessions: found.n })
@@ -61,9 +56,7 @@ impl SessionSpread {
 /// s_w^2 (1/B_A + 1/B_B) + 2 sigma_s^2`, degrees of freedom by Satterthwaite (Biometrics Bulletin
 /// 2(6), 1946). `s_w` pools the block logs of both sessions. `n` counts sessions: it is 2, whatever
 /// the number of blocks.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for under two blocks a side or two sessions of history,
+/// Fails with [`NoEstimate::TooFew`] for under two blocks a side or two sessions of history,
 /// [`NoEstimate::NotFinite`], or [`NoEstimate::OutOfRange`] for a bad spread.
 pub fn one_against_one(
     first_blocks: &[f64],
@@ -95,10 +88,8 @@ pub fn one_against_one(
 
 /// The probability that the first of two estimates of one variance, with these degrees of freedom,
 /// is at least `ratio` times the second: the upper tail of F (NIST DLMF 8.17).
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] unless the degrees of freedom are finite and above 0, or for a ratio
-/// that is negative or NaN.
+/// Fails with [`NoEstimate::OutOfRange`] unless the degrees of freedom are finite and above 0, or
+/// for a ratio that is negative or NaN.
 pub fn variance_ratio_p(ratio: f64, first_df: f64, second_df: f64) -> Result<f64, NoEstimate> {
     require_positive("degrees of freedom", first_df)?;
     require_positive("degrees of freedom", second_df)?;
@@ -142,9 +133,7 @@ fn combine(value: f64, components: [Component; 2], n: u32) -> Result<Effect, NoE
 
 /// Holm, Scand. J. Statist. 6(2), 1979: as strict about false alarms as Bonferroni, never less
 /// able to find a change. Step-down from the smallest p.
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] unless every p lies in 0 to 1.
+/// Fails with [`NoEstimate::OutOfRange`] unless every p lies in 0 to 1.
 pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
     require_p_values(p_values)?;
     let rows = p_values.len();
@@ -159,9 +148,7 @@ pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
 
 /// Benjamini and Hochberg, J. R. Stat. Soc. B 57(1), 1995: holds the expected share of false
 /// alarms among the alarms. Step-up from the largest p.
-///
-/// # Errors
-/// [`NoEstimate::OutOfRange`] unless every p lies in 0 to 1.
+/// Fails with [`NoEstimate::OutOfRange`] unless every p lies in 0 to 1.
 pub fn benjamini_hochberg(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
     require_p_values(p_values)?;
     let rows = p_values.len() as f64;

@@ -96,13 +96,11 @@ pub struct IpcHandle(pub [u8; 64]);
 
 impl IpcHandle {
     /// The handle as hexadecimal digits, to hand it to another process.
-    #[must_use]
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The handle of these digits; `None` unless there are two for each byte.
-    #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let mut bytes = [0; 64];
         if text.len() != 2 * bytes.len() || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {

@@ -37,7 +37,6 @@ impl Lookup {
     /// Both lookups.
     pub const ALL: [Self; 2] = [Self::Dlvsym, Self::Path];
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Dlvsym => "dlvsym",
@@ -115,7 +114,6 @@ fn mapped(handle: *mut c_void) -> Option<CString> {
 impl Driver {
     /// The file with the code of `cuMemAlloc_v2` in this process, as the loader names it; `None`
     /// where the loader does not know it.
-    #[must_use]
     pub fn allocator_file(&self) -> Option<String> {
         file_of(self.api.allocator())
     }

@@ -24,7 +24,6 @@ launcher! {
 
 /// The fold after one more word. It is a bijection of `fold` and of `word`, so one changed word
 /// always changes the result.
-#[must_use]
 pub fn step(fold: u64, word: u64) -> u64 {
     let fold = (fold ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     fold ^ (fold >> 29)

@@ -53,7 +53,6 @@ impl Metric {
     ];
 
     /// As in tables and in JSON.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Retention => "retention",
@@ -72,25 +71,21 @@ impl Metric {
     }
 
     /// Whether its rows share the error of a false alarm among rates and latencies.
-    #[must_use]
     pub const fn is_primary(self) -> bool {
         matches!(self, Self::Retention | Self::P99 | Self::Jitter)
     }
 
     /// Whether its blocks are logarithms; else they are native medians or proportions.
-    #[must_use]
     pub const fn is_log(self) -> bool {
         !matches!(self, Self::Jitter | Self::Survival)
     }
 
     /// Whether its rows are counts of trials.
-    #[must_use]
     pub const fn is_proportion(self) -> bool {
         matches!(self, Self::Survival)
     }
 
     /// The unit of a change.
-    #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Jitter => "native medians",
@@ -100,7 +95,6 @@ impl Metric {
     }
 
     /// +1 where a higher figure is worse, -1 where a lower one is.
-    #[must_use]
     pub const fn worse(self) -> f64 {
         match self {
             Self::P99 | Self::P50 | Self::Jitter => 1.0,
@@ -109,13 +103,11 @@ impl Metric {
     }
 
     /// Whether it is made of latencies of the open loop.
-    #[must_use]
     pub const fn is_latency(self) -> bool {
         matches!(self, Self::P99 | Self::P50 | Self::Jitter)
     }
 
     /// A mean of blocks as the figure that tables show.
-    #[must_use]
     pub fn shown(self, mean: f64) -> f64 {
         if self.is_log() { mean.exp() } else { mean }
     }

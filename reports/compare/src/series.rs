@@ -21,7 +21,6 @@ pub enum Row {
 
 impl Row {
     /// Its series, if it is measured.
-    #[must_use]
     pub const fn series(&self) -> Option<&Series> {
         match self {
             Self::Measured(series) => Some(series),
@@ -30,7 +29,6 @@ impl Row {
     }
 
     /// Its trials, if it has any.
-    #[must_use]
     pub const fn count(&self) -> Option<Count> {
         match self {
             Self::Counted(count) => Some(*count),
@@ -39,7 +37,6 @@ impl Row {
     }
 
     /// Whether it has figures.
-    #[must_use]
     pub const fn is_measured(&self) -> bool {
         matches!(self, Self::Measured(_) | Self::Counted(_))
     }
@@ -84,9 +81,7 @@ pub struct Series {
 
 impl Series {
     /// The figure of the session: the mean of its blocks, on the scale of the metric.
-    ///
-    /// # Errors
-    /// Without a block, and where one is not finite.
+    /// Errors: Without a block, and where one is not finite.
     pub fn mean(&self) -> Result<f64, NoEstimate> {
         mean(&self.blocks)
     }

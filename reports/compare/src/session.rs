@@ -116,7 +116,6 @@ impl Session {
 
     /// The session with one mean for each series of the rows to keep, for a look at many sessions:
     /// without blocks, trials, repeated cells, and parts.
-    #[must_use]
     pub fn with_means_of(mut self, keep: impl Fn(&RowKey) -> bool) -> Self {
         self.rows.retain(|key, row| keep(key) && row.count().is_none());
         for row in self.rows.values_mut() {
@@ -157,7 +156,6 @@ pub struct RowKey {
 
 impl RowKey {
     /// The aggressor, with its dose where that is below 1: `dram-copy at 25 %`.
-    #[must_use]
     pub fn beside(&self) -> Option<String> {
         let aggressor = self.aggressor.as_ref()?;
         Some(match self.dose {
@@ -173,7 +171,6 @@ pub struct Keys(Mutex<BTreeSet<Arc<RowKey>>>);
 
 impl Keys {
     /// The session with these keys in place of equal ones of its own.
-    #[must_use]
     pub fn shared(&self, mut session: Session) -> Session {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = std::mem::take(&mut session.rows).into_iter();

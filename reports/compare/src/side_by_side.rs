@@ -71,7 +71,6 @@ pub struct Entry {
 
 impl SideBySide {
     /// The rows of these records, by name of their folder.
-    #[must_use]
     pub fn of(records: &[(String, RunRecord)]) -> Self {
         let mut keys: Vec<Key> = Vec::new();
         for (_, record) in records {

@@ -9,7 +9,6 @@ use crate::model::{Cell, MISSING_TEXT, Table};
 
 /// The tables as CSV (RFC 4180), one after the other, each with its header. Lines of a cell are
 /// separated by spaces, and a missing figure is an empty field.
-#[must_use]
 pub fn csv<'a>(tables: impl Iterator<Item = &'a Table>) -> String {
     let mut lines =
         WriterBuilder::new().terminator(Terminator::CRLF).flexible(true).from_writer(Vec::new());
@@ -30,7 +29,6 @@ fn field(cell: &Cell) -> String {
 }
 
 /// A field that a spreadsheet does not take for a formula: it begins with an apostrophe then.
-#[must_use]
 pub fn inert(field: impl AsRef<str>) -> String {
     let field = allowed(field.as_ref());
     let signed = field.strip_prefix(['+', '-']);
@@ -46,17 +44,13 @@ pub fn inert(field: impl AsRef<str>) -> String {
 const OPERATORS: [char; 9] = ['=', '+', '*', '/', '(', '|', '!', '@', '&'];
 
 /// A value as indented JSON that ends in a line feed.
-///
-/// # Errors
-/// When JSON cannot represent it.
+/// Fails when JSON cannot represent it.
 pub fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
 /// The test cases as JUnit XML.
-///
-/// # Errors
-/// When XML cannot represent them.
+/// Fails when XML cannot represent them.
 pub fn junit(report: &Report) -> Result<String, String> {
     let text = report.to_string().map_err(|error| error.to_string())?;
     // The schema of Jenkins has no count of skipped cases at the root, and the library writes one.

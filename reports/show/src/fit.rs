@@ -57,7 +57,6 @@ fn whole(rows: &[Vec<String>], column: usize) -> usize {
 
 /// Breaks a text between words into lines of at most `limit` characters, behind the margin of the
 /// first line and that of the others. A longer word breaks at its joints.
-#[must_use]
 pub fn wrap_words(text: &str, limit: usize, [first, rest]: [&str; 2]) -> Vec<String> {
     let tied = text.replace(" %", TIED);
     let mut lines: Vec<String> = Vec::new();
@@ -91,7 +90,6 @@ pub fn wrap_words(text: &str, limit: usize, [first, rest]: [&str; 2]) -> Vec<Str
 }
 
 /// Columns that a text takes on a terminal.
-#[must_use]
 pub fn width(text: &str) -> usize {
     text.width()
 }

@@ -82,7 +82,6 @@ fn block(block: &Block, notes: &[String]) -> Markup {
 
 /// A table with its caption, inside a box that scrolls where the page is narrower. A row has the id
 /// that stands at its place in `ids`, if there is one.
-#[must_use]
 pub fn table(of: &Table, notes: &[String], ids: &[Option<String>]) -> Markup {
     let id = (!of.id.is_empty()).then(|| format!("t-{}", of.id));
     html! {
@@ -132,7 +131,6 @@ fn cell(of: &Cell, kind: Kind, notes: &[String]) -> Markup {
 }
 
 /// The text without characters that HTML and XML do not allow, whatever a record holds.
-#[must_use]
 pub fn allowed(text: &str) -> String {
     let replace = |c: char| match c {
         '\n' => c,
@@ -143,7 +141,6 @@ pub fn allowed(text: &str) -> String {
 }
 
 /// The text with markup escaped, for SVG that is written without `maud`.
-#[must_use]
 pub fn escape(text: &str) -> String {
     allowed(&html! { (text) }.into_string())
 }

@@ -23,24 +23,20 @@ pub use model::{
 pub use terminal::{bold, painted, table as table_text, trimmed};
 
 impl Page {
-    #[must_use]
     pub fn text(&self, look: Look) -> String {
         terminal::page(self, look)
     }
 
-    #[must_use]
     pub fn markdown(&self) -> String {
         markdown::page(self)
     }
 
     /// The document as one HTML page.
-    #[must_use]
     pub fn html(&self) -> String {
         html::page(self)
     }
 
     /// The tables as CSV, one after the other, each with its header.
-    #[must_use]
     pub fn csv(&self) -> String {
         csv(self.tables())
     }
@@ -48,20 +44,17 @@ impl Page {
 
 impl Table {
     /// The table alone, for a terminal.
-    #[must_use]
     pub fn text(&self, look: Look) -> String {
         terminal::table(self, look) + "\n"
     }
 }
 
 /// Replaces characters that act, so that text of a record cannot control a terminal or hide.
-#[must_use]
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if acts(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// `a`, `a and b`, `a, b and c`; with `or` as the last word likewise.
-#[must_use]
 pub fn list<T: AsRef<str>>(items: &[T], last_word: &str) -> String {
     match items {
         [] => String::new(),

@@ -63,7 +63,6 @@ fn cell(cell: &Cell, kind: Kind) -> String {
     format!("{text} (note {})", notes.join(", "))
 }
 
-#[must_use]
 pub fn escape(text: &str) -> String {
     let text = clean(text);
     let mut escaped = String::with_capacity(text.len());

@@ -26,7 +26,6 @@ impl Look {
     pub const PIPED: Self = Self { width: PIPED_WIDTH, color: false };
 
     /// The look of a terminal with these columns; of a pipe without.
-    #[must_use]
     pub fn new(width: Option<usize>, color: bool) -> Self {
         Self { width: width.unwrap_or(PIPED_WIDTH), color }
     }
@@ -139,7 +138,6 @@ pub struct Cell {
 
 impl Page {
     /// A document without blocks.
-    #[must_use]
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), blocks: Vec::new() }
     }
@@ -168,19 +166,16 @@ impl Page {
 
 impl Line {
     /// A sentence that continues two columns to the right.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self { mark: None, text: text.into(), margins: [0, 2] }
     }
 
     /// The same behind these margins of the first line and of the others.
-    #[must_use]
     pub fn indented(self, first: usize, rest: usize) -> Self {
         Self { margins: [first, rest], ..self }
     }
 
     /// The same behind a word with a colour.
-    #[must_use]
     pub fn marked(self, word: impl Into<String>, paint: Paint) -> Self {
         Self { mark: Some((word.into(), paint)), ..self }
     }
@@ -206,7 +201,6 @@ impl From<Chart> for Block {
 
 impl Table {
     /// A table with lines around its cells.
-    #[must_use]
     pub fn new<C: Into<Column>>(
         id: &'static str,
         heading: &str,
@@ -225,7 +219,6 @@ impl Table {
     }
 
     /// A table of texts without lines and heading, as most verbs print it.
-    #[must_use]
     pub fn plain<C: Into<Column>, R: IntoIterator<Item = T>, T: Into<Cell>>(
         columns: impl IntoIterator<Item = C>,
         rows: impl IntoIterator<Item = R>,
@@ -234,19 +227,16 @@ impl Table {
         Self { boxed: false, ..Self::new("", "", columns, rows) }
     }
 
-    #[must_use]
     pub fn with_heading(self, heading: impl Into<String>) -> Self {
         Self { heading: heading.into(), ..self }
     }
 
     /// The same, with its first column as lines above the rows.
-    #[must_use]
     pub fn grouped(self) -> Self {
         Self { grouped: true, ..self }
     }
 
     /// The same with the columns of these names as numbers.
-    #[must_use]
     pub fn numbers(mut self, names: &[&str]) -> Self {
         let of = self.columns.iter_mut().filter(|one| names.contains(&one.name.as_str()));
         of.for_each(|one| one.kind = Kind::Number);
@@ -254,25 +244,21 @@ impl Table {
     }
 
     /// The same, omitted by terminals.
-    #[must_use]
     pub fn in_detail(self) -> Self {
         Self { detail: true, ..self }
     }
 
     /// Whether a cell refers to a note.
-    #[must_use]
     pub fn refers_to_notes(&self) -> bool {
         self.rows.iter().flatten().any(|cell| !cell.notes.is_empty())
     }
 }
 
 impl Column {
-    #[must_use]
     pub fn text(name: impl Into<String>) -> Self {
         Self { name: name.into(), kind: Kind::Text }
     }
 
-    #[must_use]
     pub fn number(name: impl Into<String>) -> Self {
         Self { name: name.into(), kind: Kind::Number }
     }
@@ -292,13 +278,11 @@ impl From<String> for Column {
 
 impl Cell {
     /// One line of text; `-` if it is empty.
-    #[must_use]
     pub fn text(text: impl AsRef<str>) -> Self {
         Self::lines([text.as_ref()])
     }
 
     /// The non-empty lines; `-` if all are empty.
-    #[must_use]
     pub fn lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> Self {
         let mut lines: Vec<String> = lines.into_iter().map(|line| clean(line.as_ref())).collect();
         lines.retain(|line| !line.is_empty());
@@ -309,13 +293,11 @@ impl Cell {
     }
 
     /// The same with a colour on terminals and a class on pages.
-    #[must_use]
     pub fn painted(self, paint: Paint, class: &'static str) -> Self {
         Self { paint, class, ..self }
     }
 
     /// The same with the numbers of the notes that explain it.
-    #[must_use]
     pub fn with_notes(self, notes: Vec<usize>) -> Self {
         Self { notes, ..self }
     }
@@ -339,7 +321,6 @@ pub struct Notes(Vec<String>);
 
 impl Notes {
     /// All of them, in order.
-    #[must_use]
     pub fn into_texts(self) -> Vec<String> {
         self.0
     }

@@ -68,7 +68,6 @@ pub(crate) fn page(page: &Page, look: Look) -> String {
 }
 
 /// Bold, where the output has colours.
-#[must_use]
 pub fn bold(text: &str, look: Look) -> String {
     if look.color && !text.is_empty() {
         format!("\u{1b}[1m{text}\u{1b}[0m")
@@ -78,7 +77,6 @@ pub fn bold(text: &str, look: Look) -> String {
 }
 
 /// The text in a colour, where the output has colours.
-#[must_use]
 pub fn painted(text: &str, paint: Paint, look: Look) -> String {
     let code = match paint {
         Paint::Plain => return text.to_owned(),
@@ -109,7 +107,6 @@ fn sentence(line: &Line, look: Look) -> Vec<String> {
 }
 
 /// The table, as wide as the look allows, without its heading and a final line feed.
-#[must_use]
 pub fn table(table: &Table, look: Look) -> String {
     let grouped = usize::from(table.grouped);
     let columns = &table.columns[grouped..];
@@ -126,7 +123,6 @@ pub fn table(table: &Table, look: Look) -> String {
 }
 
 /// The line without spaces at its end, also before the codes that end a colour there.
-#[must_use]
 pub fn trimmed(line: &str) -> String {
     let (mut text, mut codes) = (line.trim_end(), String::new());
     while let Some(at) = text.rfind('\u{1b}').filter(|&at| text[at..].ends_with('m')) {

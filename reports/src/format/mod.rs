@@ -68,7 +68,6 @@ pub const TEXT: &str = "text";
 
 pub const TEXT_ALIAS: &str = "terminal";
 
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Format> {
     let name = if name == TEXT_ALIAS { TEXT } else { name };
     CATALOGUE.iter().copied().find(|format| format.name == name)

@@ -167,7 +167,6 @@ pub struct DeviceLabels {
 }
 
 impl DeviceLabels {
-    #[must_use]
     pub fn of(record: &RunRecord) -> Self {
         let (of_run, device) = (&record.provenance, &record.device);
         let hostname = of_run.labels.get("node").or_else(|| of_run.host.get("hostname"));
@@ -187,7 +186,6 @@ pub struct Gauges {
 }
 
 impl Gauges {
-    #[must_use]
     pub const fn of(device: DeviceLabels) -> Self {
         Self { device, text: String::new() }
     }

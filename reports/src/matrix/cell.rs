@@ -31,7 +31,6 @@ impl Standing {
         [Self::Strong, Self::Bounded, Self::Partial, Self::None, Self::Open, Self::Failed];
 
     /// The sign beside a figure.
-    #[must_use]
     pub const fn sign(self) -> char {
         match self {
             Self::Strong => '#',
@@ -44,7 +43,6 @@ impl Standing {
         }
     }
 
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Strong => "strong (L3)",
@@ -57,13 +55,11 @@ impl Standing {
         }
     }
 
-    #[must_use]
     pub const fn is_decided(self) -> bool {
         matches!(self, Self::Strong | Self::Bounded | Self::Partial | Self::None)
     }
 
     /// That of a level as records have it.
-    #[must_use]
     pub fn of_level(level: Option<&str>) -> Self {
         match level {
             Some("L3") => Self::Strong,
@@ -232,7 +228,6 @@ pub(super) enum Difference {
 
 impl MatrixCell {
     /// Whether no publication claims what was measured. A cell without a level says nothing.
-    #[must_use]
     pub fn differs_from_claims(&self) -> bool {
         difference(self).is_some()
     }

@@ -24,7 +24,6 @@ pub struct Column {
 
 impl Column {
     /// Whether a row of the record belongs to it.
-    #[must_use]
     pub fn has(&self, row: &MatrixRow) -> bool {
         let of_sub_axis = self.sub_axis.is_none() || self.sub_axis == row.sub_axis;
         self.axis == row.axis && of_sub_axis
@@ -157,7 +156,6 @@ impl Labels {
 }
 
 /// The variant of a record that a screen gives this label.
-#[must_use]
 pub fn variant_of_label(record: &RunRecord, label: &str) -> Option<String> {
     let Labels(labels) = Labels::of(record);
     labels.into_iter().find(|(_, own)| own == label).map(|(variant, _)| variant)

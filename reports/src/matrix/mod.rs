@@ -32,14 +32,12 @@ pub struct Selection {
 
 impl Selection {
     /// Whether a variant is shown.
-    #[must_use]
     pub fn has_mechanism(&self, name: &str, variant: &str) -> bool {
         let wanted = &self.mechanisms;
         wanted.is_empty() || wanted.iter().any(|one| one == name || one == variant)
     }
 
     /// Whether an axis or one of its sub-axes is shown.
-    #[must_use]
     pub fn has_axis(&self, axis: &str, sub_axis: Option<&str>) -> bool {
         let is_whole = |one: &str| {
             let rest = one.strip_prefix(axis).and_then(|rest| rest.strip_prefix('/'));
@@ -110,7 +108,6 @@ pub struct CellCounts {
 impl Glance {
     /// The matrix of a record, with at most `rows_max` rows: where there are more variants, each
     /// mechanism has one row, that of its weakest variant.
-    #[must_use]
     pub fn of(record: &RunRecord, selection: &Selection, rows_max: usize) -> Self {
         let columns = column::columns(record, selection);
         let labels = column::Labels::of(record);
@@ -141,7 +138,6 @@ impl Glance {
     }
 
     /// The gate that most cells fail which do not count.
-    #[must_use]
     pub fn gate_of_most_lost_cells(&self) -> Option<&str> {
         let mut groups = self.reasons.iter().filter(|one| one.subject == Subject::Cell);
         groups.find_map(|one| one.reason.strip_suffix(reasons::CELL_LOST))

@@ -20,9 +20,7 @@ use super::{
 /// `run` is the scored content of `record`. Host names and home folders have a fixed substitute,
 /// and each UUID one that is the same in every copy, so that copies of several nights stay one
 /// series. Commands and labels are removed.
-///
-/// # Errors
-/// When a file cannot be read or written.
+/// Fails when a file cannot be read or written.
 pub fn write_anonymized(
     record: &Record,
     run: &RunRecord,

@@ -40,9 +40,7 @@ fn write(dir: &Path, text: &str) -> Result<(), StoreError> {
 }
 
 /// Stores the checksums of every file of a finished record.
-///
-/// # Errors
-/// When a file cannot be read, or the checksums cannot be written.
+/// Fails when a file cannot be read, or the checksums cannot be written.
 pub fn seal(dir: &Path) -> Result<(), StoreError> {
     let mut names = Vec::new();
     for path in files_below(dir)? {
@@ -65,9 +63,7 @@ pub fn files_with_checksum(dir: &Path) -> Result<Option<usize>, StoreError> {
 
 /// One sentence for each file that is not the one of its checksum, and for each that has none: what
 /// a signature of the checksums does not cover.
-///
-/// # Errors
-/// When a file cannot be read.
+/// Fails when a file cannot be read.
 pub fn damaged_or_unlisted(dir: &Path) -> Result<Vec<String>, StoreError> {
     let damaged = damages(dir)?.into_iter().map(|(_, text)| text);
     let mut found: Vec<String> = damaged.collect();

@@ -89,9 +89,7 @@ fn month_of<'a>(dir: &Path, time: &'a str) -> Result<&'a str, StoreError> {
 }
 
 /// Adds the figures of records that the dataset lacks. Returns how many records it had already.
-///
-/// # Errors
-/// When a file cannot be read or written; what was written before stays and is whole.
+/// Fails when a file cannot be read or written; what was written before stays and is whole.
 pub fn add(dir: &Path, figures: Vec<Figure<'_>>) -> Result<usize, StoreError> {
     let mut months: BTreeMap<&str, Vec<Figure<'_>>> = BTreeMap::new();
     for figure in figures {
@@ -119,9 +117,7 @@ pub fn add(dir: &Path, figures: Vec<Figure<'_>>) -> Result<usize, StoreError> {
 }
 
 /// Makes one file of each month that has several, with each record once.
-///
-/// # Errors
-/// As [`add`].
+/// Fails as [`add`].
 pub fn compact(dir: &Path) -> Result<(), StoreError> {
     let folders = std::fs::read_dir(dir).map_err(StoreError::io("list", dir))?;
     for folder in folders.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {

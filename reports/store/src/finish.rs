@@ -47,10 +47,8 @@ pub struct Finished {
 /// Converts the logs of the record in `dir` to `samples.parquet`, `latencies.hlog` and
 /// `telemetry.parquet`, compares these with the logs, and then removes the logs. A repeated call
 /// does the steps that are left.
-///
-/// # Errors
-/// When a run still writes the record, when its events cannot be read, or when a file cannot be
-/// written or does not read back. The logs then stay.
+/// Fails when a run still writes the record, when its events cannot be read, or when a file cannot
+/// be written or does not read back. The logs then stay.
 pub fn finish(dir: &Path) -> Result<Finished, StoreError> {
     let _lock = lock_events(dir)?;
     let events = read_events(dir)?.events;
@@ -118,7 +116,6 @@ fn finish_telemetry(dir: &Path, done: &mut Finished) -> Result<(), StoreError> {
 
 /// The plan with the cells that undecided rows got, and as interruptions left it. `None` for events
 /// without a plan.
-#[must_use]
 pub fn plan_of(events: &[RunEvent]) -> Option<Plan> {
     let Some(RunEvent::Began { plan, .. }) = events.first() else {
         return None;
@@ -266,9 +263,7 @@ const PART_FOLDER: &str = "cells.part";
 
 /// Turns `samples.parquet` and `telemetry.parquet` of the record in `dir` into logs, and removes
 /// what the end of the run made. The folder of a run that crashed stays as it is.
-///
-/// # Errors
-/// When a run still writes the record, or a file is damaged or cannot be written. Nothing is
+/// Fails when a run still writes the record, or a file is damaged or cannot be written. Nothing is
 /// removed then.
 pub fn reopen(dir: &Path) -> Result<(), StoreError> {
     let _lock = lock_events(dir)?;

@@ -131,9 +131,7 @@ pub struct EventLog {
 
 impl EventLog {
     /// Begins a record in `dir`, which is created if it does not exist.
-    ///
-    /// # Errors
-    /// When `dir` already holds a record, or cannot be written.
+    /// Fails when `dir` already holds a record, or cannot be written.
     pub fn create(dir: &Path) -> Result<Self, StoreError> {
         std::fs::create_dir_all(dir).map_err(StoreError::io("create", dir))?;
         let path = dir.join(EVENTS_FILE);
@@ -149,9 +147,7 @@ impl EventLog {
 
     /// Goes on with the events of the interrupted run in `dir`. An event that the interruption cut
     /// is removed.
-    ///
-    /// # Errors
-    /// When a run still writes them, or they cannot be read or written.
+    /// Fails when a run still writes them, or they cannot be read or written.
     pub fn reopen(dir: &Path) -> Result<Self, StoreError> {
         // Locked first: the last line of a live run may be half written.
         let path = dir.join(EVENTS_FILE);
@@ -161,10 +157,8 @@ impl EventLog {
     }
 
     /// Appends one event. It is written to the system when this returns.
-    ///
-    /// # Errors
-    /// When it cannot be written (the file then ends with the event before it), or does not parse
-    /// back.
+    /// Fails when it cannot be written (the file then ends with the event before it), or does not
+    /// parse back.
     pub fn append(&mut self, event: &RunEvent) -> Result<(), StoreError> {
         self.lines.append("an event", event)
     }
@@ -197,9 +191,7 @@ impl TelemetryLog {
     }
 
     /// Appends one reading. It is written to the system when this returns.
-    ///
-    /// # Errors
-    /// When it cannot be written, or its value is not finite.
+    /// Fails when it cannot be written, or its value is not finite.
     pub fn append(&mut self, row: &TelemetryRow) -> Result<(), StoreError> {
         self.lines.append("a reading", row)
     }
@@ -219,9 +211,7 @@ pub struct Events {
 }
 
 /// Reads the events of the record in `dir`.
-///
-/// # Errors
-/// When the file cannot be read, is of another version, does not begin with `Began`, or has
+/// Fails when the file cannot be read, is of another version, does not begin with `Began`, or has
 /// an unreadable line before its last.
 pub fn read_events(dir: &Path) -> Result<Events, StoreError> {
     let path = dir.join(EVENTS_FILE);

@@ -62,14 +62,11 @@ impl Latencies {
     }
 
     /// Adds the latencies of `other`.
-    ///
-    /// # Errors
-    /// When the histograms do not fit each other.
+    /// Fails when the histograms do not fit each other.
     pub fn add(&mut self, other: &Self) -> Result<(), HistogramError> {
         Ok(self.0.add(&other.0)?)
     }
 
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
@@ -136,7 +133,6 @@ pub struct CurveOf {
 }
 
 impl CurveOf {
-    #[must_use]
     pub fn cell(cell: &Cell) -> Self {
         Self {
             variant: cell.variant.clone(),
@@ -146,7 +142,6 @@ impl CurveOf {
     }
 
     /// In words, for example `mps beside fma-hog`.
-    #[must_use]
     pub fn label(&self) -> String {
         match (&self.aggressor, self.condition) {
             (Some(aggressor), _) => format!("{} beside {aggressor}", self.variant),
@@ -175,7 +170,6 @@ pub struct LatencyCurve {
 impl LatencyCurve {
     /// The curve over blocks, each with its open-loop requests and latencies. `None` without
     /// requests.
-    #[must_use]
     pub fn new(of: CurveOf, blocks: &[(u64, Latencies)]) -> Option<Self> {
         let mut sum = Latencies::new().ok()?;
         let mut requests = 0;
@@ -204,7 +198,6 @@ impl LatencyCurve {
     /// The curve through percentiles that each block was given, where no latencies are kept: means
     /// of logs over blocks with their t interval. `blocks` has the latencies of each of
     /// [`PERCENTILES`] by block. `None` without any.
-    #[must_use]
     pub fn of_figures(
         of: CurveOf,
         requests: u64,

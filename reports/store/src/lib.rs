@@ -72,9 +72,7 @@ pub const CELLS_FOLDER: &str = "cells";
 pub const LOG_EXTENSION: &str = "samples";
 
 /// The path of the sample log of a tenant in a cell.
-///
-/// # Errors
-/// When a name leads out of the folder.
+/// Fails when a name leads out of the folder.
 pub fn log_path(dir: &Path, cell: &str, tenant: &str) -> Result<PathBuf, StoreError> {
     for name in [cell, tenant] {
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
@@ -101,9 +99,7 @@ pub struct Record {
 impl Record {
     /// Opens the record in `dir`: its `record.json`, or without that file an incomplete, unscored
     /// record from events and logs. Writes nothing.
-    ///
-    /// # Errors
-    /// When there is no record, it has another major version, or it cannot be read.
+    /// Fails when there is no record, it has another major version, or it cannot be read.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let record_json = dir.join(RECORD_FILE);
         let (run, mut warnings, rebuilt) = if record_json.exists() {
@@ -244,9 +240,7 @@ impl Record {
     }
 
     /// The record that its events give, without scores.
-    ///
-    /// # Errors
-    /// When it has none, or they cannot be read.
+    /// Fails when it has none, or they cannot be read.
     pub fn from_events(&self) -> Result<RunRecord, StoreError> {
         Ok(rebuild::rebuild(&self.dir, read_events(&self.dir)?, false)?.0)
     }
@@ -288,9 +282,7 @@ impl Record {
     }
 
     /// As [`Self::telemetry`], the values of these metrics alone: less is read.
-    ///
-    /// # Errors
-    /// As [`Self::telemetry`].
+    /// Fails as [`Self::telemetry`].
     pub fn readings(&self, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Reading>, StoreError> {
         telemetry::readings(&self.dir, is_wanted)
     }

@@ -194,7 +194,6 @@ fn with_groups(whole: &FileMetadata, groups: Range<usize>) -> FileMetadata {
 static DECODERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether a panic now can be of a decoder, which turns it into an error.
-#[must_use]
 pub fn is_decoding() -> bool {
     DECODERS.load(Ordering::Relaxed) > 0
 }

@@ -13,9 +13,7 @@ use super::json_lines::read_bytes;
 use super::upgrade;
 
 /// Writes `record.json` into `dir`, whole or not at all.
-///
-/// # Errors
-/// When it cannot be written, or the record could not be read again (a figure is not finite).
+/// Fails when it cannot be written, or the record could not be read again (a figure is not finite).
 pub fn write_record_json(dir: &Path, record: &RunRecord) -> Result<(), StoreError> {
     let path = dir.join(RECORD_FILE);
     let json = to_json(record).map_err(|reason| StoreError::Unstorable {

@@ -43,9 +43,7 @@ struct Decoded {
 
 impl SampleFile {
     /// Opens the file at `path` and indexes its segments, one row group at a time.
-    ///
-    /// # Errors
-    /// When the file does not match its checksum, is no Parquet file, or lacks a column.
+    /// Fails when the file does not match its checksum, is no Parquet file, or lacks a column.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let reader = Reader::open(path, &TABLE)?;
         let mut segments: Vec<Segment> = Vec::new();
@@ -159,9 +157,7 @@ pub struct SampleLog<R> {
 
 impl SampleLog<BufReader<File>> {
     /// Opens the log at `path` and reads its header.
-    ///
-    /// # Errors
-    /// When the file cannot be read or contradicts its header.
+    /// Fails when the file cannot be read or contradicts its header.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = files::open(path)?;
         let bytes = file.metadata().map_err(StoreError::io("read", path))?.len();
@@ -172,9 +168,7 @@ impl SampleLog<BufReader<File>> {
 
 impl<R: Read> SampleLog<R> {
     /// A log of `bytes` bytes, read from `source`.
-    ///
-    /// # Errors
-    /// When the log contradicts its header.
+    /// Fails when the log contradicts its header.
     pub fn new(mut source: R, bytes: u64) -> Result<Self, LogError> {
         let mut header = [0u8; HEADER_BYTES];
         source.read_exact(&mut header).map_err(|_| LogError::NoHeader { bytes })?;
@@ -213,9 +207,7 @@ impl<R: Read> SampleLog<R> {
     }
 
     /// The next rows, `limit` at most; none at the end of the log.
-    ///
-    /// # Errors
-    /// At the first row that this version cannot read.
+    /// Fails at the first row that this version cannot read.
     pub fn next_rows(&mut self, limit: usize) -> Result<Vec<SampleRow>, LogError> {
         let left = usize::try_from(self.committed - self.next_row).unwrap_or(usize::MAX);
         let mut rows = Vec::with_capacity(left.min(limit));
@@ -233,9 +225,7 @@ impl<R: Read> SampleLog<R> {
 }
 
 /// The committed rows of the log at `path`, of a torn one up to the tear.
-///
-/// # Errors
-/// When the log cannot be read to its last committed row.
+/// Fails when the log cannot be read to its last committed row.
 pub fn read_log(path: &Path) -> Result<Vec<SampleRow>, StoreError> {
     let mut log = SampleLog::open(path)?;
     log.next_rows(usize::MAX).map_err(|source| StoreError::Log { path: path.to_path_buf(), source })

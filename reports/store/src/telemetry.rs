@@ -41,9 +41,7 @@ pub struct Reading {
 
 /// Writes the readings as the Parquet file at `path`. The file is read back and compared before it
 /// replaces an older one.
-///
-/// # Errors
-/// When it cannot be written, or does not read back as `rows`.
+/// Fails when it cannot be written, or does not read back as `rows`.
 pub fn write_telemetry(path: &Path, rows: &[TelemetryRow]) -> Result<(), StoreError> {
     replace(
         path,
@@ -72,9 +70,7 @@ pub fn write_telemetry(path: &Path, rows: &[TelemetryRow]) -> Result<(), StoreEr
 }
 
 /// Reads the readings in the Parquet file at `path`, of a torn one up to the tear.
-///
-/// # Errors
-/// When the file does not match its checksum, is no Parquet file, or lacks a column.
+/// Fails when the file does not match its checksum, is no Parquet file, or lacks a column.
 pub fn read_telemetry(path: &Path) -> Result<Vec<TelemetryRow>, StoreError> {
     read(path, &TABLE.names(), from_columns)
 }

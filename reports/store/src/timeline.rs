@@ -49,7 +49,6 @@ pub struct Series {
 
 impl Timeline {
     /// Of these readings; `None` without any.
-    #[must_use]
     pub fn of(rows: &[TelemetryRow]) -> Option<Self> {
         let start_ns = rows.iter().map(|row| row.t_ns).min()?;
         let end_ns = rows.iter().map(|row| row.t_ns).max()?;

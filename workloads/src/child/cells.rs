@@ -223,13 +223,11 @@ pub struct Failure {
 
 impl Failure {
     /// The step, the kind of failure, and its error in one line.
-    #[must_use]
     pub fn new(doing: &'static str, kind: RefusalKind, text: impl Into<String>) -> Self {
         Self { doing, kind, text: text.into().replace('\n', " ") }
     }
 
     /// A failure of no special kind.
-    #[must_use]
     pub fn other(doing: &'static str, text: impl Into<String>) -> Self {
         Self::new(doing, RefusalKind::Other, text)
     }

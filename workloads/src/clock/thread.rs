@@ -30,15 +30,12 @@ impl std::fmt::Debug for Cores {
 
 impl Cores {
     /// The cores of the calling thread.
-    ///
-    /// # Errors
-    /// When the kernel refuses, as it does with more cores than the set holds.
+    /// Fails when the kernel refuses, as it does with more cores than the set holds.
     pub fn of_this_thread() -> Result<Self, ClockError> {
         let cores = sched_getaffinity(None);
         cores.map(Self).map_err(failed("sched_getaffinity"))
     }
 
-    #[must_use]
     pub fn only(cpu: u32) -> Self {
         let mut cores = CpuSet::new();
         if (cpu as usize) < CpuSet::MAX_CPU {
@@ -48,7 +45,6 @@ impl Cores {
     }
 
     /// The set without that core.
-    #[must_use]
     pub fn without(mut self, cpu: u32) -> Self {
         if (cpu as usize) < CpuSet::MAX_CPU {
             self.0.unset(cpu as usize);
@@ -57,7 +53,6 @@ impl Cores {
     }
 
     /// The numbers of the cores, ascending.
-    #[must_use]
     pub fn list(&self) -> Vec<u32> {
         (0..CpuSet::MAX_CPU as u32).filter(|cpu| self.0.is_set(*cpu as usize)).collect()
     }
@@ -86,7 +81,6 @@ pub struct Switches {
 
 impl Switches {
     /// Of the calling thread so far.
-    #[must_use]
     pub fn of_this_thread() -> Self {
         // SAFETY: plain numbers, for which zero is a value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -102,9 +96,7 @@ pub fn set_timer_slack_ns(slack_ns: u64) -> Result<(), ClockError> {
 }
 
 /// Puts the calling thread into the real-time class; threads that it creates do not inherit it.
-///
-/// # Errors
-/// When the process has no permission, which is common and reduces only the punctuality.
+/// Fails when the process has no permission, which is common and reduces only the punctuality.
 pub fn set_fifo() -> Result<(), ClockError> {
     set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, FIFO_PRIORITY)
 }
@@ -116,9 +108,7 @@ pub fn set_fifo_of_reaper() -> Result<(), ClockError> {
 }
 
 /// Puts the calling thread back into the ordinary class.
-///
-/// # Errors
-/// When the kernel refuses, which it should not.
+/// Fails when the kernel refuses, which it should not.
 pub fn set_other() -> Result<(), ClockError> {
     // The flag stays: an unprivileged thread may not clear it (sched(7)), and it changes nothing.
     set_class(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
@@ -137,7 +127,6 @@ fn set_class(class: i32, priority: i32) -> Result<(), ClockError> {
 
 /// Whether real-time threads may use a whole core without limit. It allocates nothing, because it
 /// is called between two loops of a measurement.
-#[must_use]
 pub fn fifo_is_unthrottled() -> bool {
     let mut text = [0; 16];
     let read = std::fs::File::open("/proc/sys/kernel/sched_rt_runtime_us")

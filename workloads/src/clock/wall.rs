@@ -28,13 +28,11 @@ impl Default for WallClock {
 
 impl WallClock {
     /// A clock with the minimum guard; [`WallClock::measure_guard`] adjusts it to the machine.
-    #[must_use]
     pub fn new() -> Self {
         Self { guard: Guard::new(), tokens: RwLock::new(BTreeMap::new()) }
     }
 
     /// How long before an instant sleeping now turns into spinning.
-    #[must_use]
     pub fn guard_ns(&self) -> u64 {
         self.guard.ns()
     }

@@ -58,7 +58,6 @@ const MODULES: &[&[Injector]] = &[
     hang::PEER_FAULTS,
 ];
 
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Injector> {
     MODULES.iter().copied().flatten().find(|injector| injector.facts.name == name)
 }
@@ -83,9 +82,7 @@ impl Injector {
 /// A prepared fault. Belongs to the thread that prepared it.
 pub trait Armed {
     /// Injects the fault and waits for the driver's result.
-    ///
-    /// # Errors
-    /// The error of the driver, which most faults cause on purpose.
+    /// Fails with the error of the driver, which most faults cause on purpose.
     fn inject(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError>;
 }
 
@@ -99,7 +96,6 @@ pub struct Moment<'t> {
 
 impl<'t> Moment<'t> {
     /// An injection that starts now.
-    #[must_use]
     pub fn new(time: &'t dyn Time, until_ns: u64) -> Self {
         Self { time, until_ns, answered_ns: Cell::new(None) }
     }
@@ -111,7 +107,6 @@ impl<'t> Moment<'t> {
         }
     }
 
-    #[must_use]
     pub fn answered_ns(&self) -> Option<u64> {
         self.answered_ns.get()
     }

@@ -78,9 +78,7 @@ pub struct Calibrated {
 }
 
 /// Calibrates one workload on the device, which no other tenant may use.
-///
-/// # Errors
-/// When the share is too small, the length cannot be reached, or the driver refuses.
+/// Fails when the share is too small, the length cannot be reached, or the driver refuses.
 pub fn calibrate(
     workload: &Load,
     gpu: &Gpu,

@@ -71,7 +71,6 @@ pub enum LoadError {
 
 impl LoadError {
     /// The kind that the coordinator receives.
-    #[must_use]
     pub fn kind(&self) -> RefusalKind {
         match self {
             Self::NoSuchLength { .. } => RefusalKind::Waived,
@@ -84,7 +83,6 @@ impl LoadError {
     }
 
     /// The driver's number, if the error is the driver's.
-    #[must_use]
     pub fn code(&self) -> Option<i32> {
         match self {
             Self::Failed { error, .. } => error.code,

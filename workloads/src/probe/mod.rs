@@ -35,9 +35,7 @@ trait RunStep: Step {
 macro_rules! catalogue {
     ($( $step:ident, )*) => {
         /// Does one step.
-        ///
-        /// # Errors
-        /// When the driver refuses a call that the step does not expect it to refuse.
+        /// Fails when the driver refuses a call that the step does not expect it to refuse.
         pub fn run(step: &ProbeStep, cx: &mut StepContext<'_>) -> Result<ProbeReply, ProbeError> {
             match step {
                 $( ProbeStep::$step(step) => step.run(cx).map(ProbeReply::$step), )*
@@ -87,7 +85,6 @@ pub enum ProbeError {
 
 impl ProbeError {
     /// The kind that the coordinator receives.
-    #[must_use]
     pub fn kind(&self) -> RefusalKind {
         match self {
             Self::Driver(DriverError::HostMemory) => RefusalKind::Waived,
@@ -96,7 +93,6 @@ impl ProbeError {
     }
 
     /// The `CUresult` of a refusal by the driver.
-    #[must_use]
     pub fn code(&self) -> Option<i32> {
         match self {
             Self::Driver(error) => error.code(),

@@ -25,7 +25,6 @@ pub struct Process {
 
 impl Process {
     /// The process with that PID; `None` if it does not exist or `/proc` cannot be read.
-    #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         let process = procfs::process::Process::new(pid.try_into().ok()?).ok()?;
         Self::read(&process.stat().ok()?)
@@ -54,7 +53,6 @@ pub(super) fn adopts() -> bool {
 }
 
 /// The living descendants of a process.
-#[must_use]
 pub fn descendants(ancestor: u32) -> Vec<u32> {
     // `/proc` is readable wherever gpubench runs: it starts its tenants from `/proc/self/exe`. A
     // process that ends during the search is left out.

@@ -42,7 +42,6 @@ pub enum HostAct {
 impl HostAct {
     /// Whether it can leave the process waiting forever. MPS clients did so on an H100 under driver
     /// 580 when their server or its daemon was killed.
-    #[must_use]
     pub const fn leaves_waiting(self) -> bool {
         matches!(self, Self::KillServer | Self::KillDaemon)
     }
@@ -136,7 +135,6 @@ pub const PLACEBO: &str = "placebo";
 /// The self-test fault: its effect on a victim must always be detected.
 pub const CANARY: &str = "canary";
 
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Fault> {
     CATALOGUE.iter().find(|fault| fault.name == name).copied()
 }
@@ -164,7 +162,6 @@ pub enum Class {
 
 impl Class {
     /// The name used in records and tables.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Control => "control",
@@ -178,7 +175,6 @@ impl Class {
     }
 
     /// The name on the command line and in profiles: the sub-axis of the fault axis.
-    #[must_use]
     pub const fn path(self) -> &'static str {
         match self {
             Self::Control => "fault/control",
@@ -211,7 +207,6 @@ pub enum Severity {
 
 impl Severity {
     /// The name used in lists.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Control => "control",

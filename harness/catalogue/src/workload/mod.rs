@@ -44,7 +44,6 @@ pub struct Workload {
 
 impl Workload {
     /// The possible lengths of a request, as text.
-    #[must_use]
     pub fn lengths(&self) -> String {
         match self.knob {
             None => "one driver call of fixed length".to_owned(),
@@ -76,7 +75,6 @@ pub enum Ceiling {
 
 impl Ceiling {
     /// Whether it follows from the SM clock, which boards lower under load.
-    #[must_use]
     pub const fn is_of_sm_clock(self) -> bool {
         matches!(self, Self::Single | Self::Double | Self::Int | Self::Tensor)
     }
@@ -179,7 +177,6 @@ pub static CATALOGUE: &[&Workload] = &[
     &POWER_VIRUS,
 ];
 
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Workload> {
     CATALOGUE.iter().find(|workload| workload.name == name).copied()
 }

@@ -48,17 +48,14 @@ impl VirtualGpu {
         Err(Absent.into())
     }
 
-    #[must_use]
     pub fn memory_on_disk(&self) -> Option<PathBuf> {
         match self.0 {}
     }
 
-    #[must_use]
     pub fn machine(&self) -> &Machine {
         match self.0 {}
     }
 
-    #[must_use]
     pub fn library_dir(&self) -> PathBuf {
         match self.0 {}
     }
@@ -67,13 +64,11 @@ impl VirtualGpu {
         match self.0 {}
     }
 
-    #[must_use]
     pub fn environment(&self) -> BTreeMap<OsString, OsString> {
         match self.0 {}
     }
 
     /// Whether the virtual GPU of this state folder is gone.
-    #[must_use]
     pub fn is_gone(device_dir: &Path) -> bool {
         !device_dir.is_dir()
     }
@@ -95,12 +90,10 @@ impl Machine {
         Err(Absent)
     }
 
-    #[must_use]
     pub fn planted(&self) -> Vec<String> {
         Vec::new()
     }
 
-    #[must_use]
     pub fn noise_lines(&self) -> Vec<String> {
         Vec::new()
     }
@@ -124,7 +117,6 @@ impl Session {
 pub struct Device(Infallible);
 
 impl Device {
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         match self.0 {}
     }
@@ -158,13 +150,11 @@ impl Device {
     }
 }
 
-#[must_use]
 pub fn kernel_log(device: &Path) -> PathBuf {
     device.join("kernel-log")
 }
 
 /// Folders of virtual GPUs that were removed: another build may still use them.
-#[must_use]
 pub const fn remove_leftovers() -> Vec<PathBuf> {
     Vec::new()
 }
@@ -173,7 +163,6 @@ pub const fn remove_leftovers() -> Vec<PathBuf> {
 pub const fn remove_empty_parents() {}
 
 /// The built-in machine with this UUID, of which this build has none.
-#[must_use]
 pub const fn machine_of(_uuid: &str) -> Option<&'static str> {
     None
 }

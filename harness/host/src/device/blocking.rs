@@ -70,7 +70,6 @@ pub struct BlockingCall<T> {
 
 /// Whether the coordinator has stopped waiting for the call on this thread. Work that waits in
 /// steps checks this after each step.
-#[must_use]
 pub fn is_abandoned() -> bool {
     ABANDONED.with_borrow(|flag| flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)))
 }
@@ -125,7 +124,6 @@ impl<T> Drop for BlockingCall<T> {
 }
 
 /// Names the limits that refuse a thread.
-#[must_use]
 pub fn no_thread(error: &std::io::Error) -> String {
     let most = getrlimit(Resource::Nproc).current;
     let most = most.map_or_else(|| "unlimited".to_owned(), |most| most.to_string());

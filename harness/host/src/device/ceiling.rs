@@ -62,7 +62,6 @@ const LINK: [(f64, f64); 6] = [
 impl Reported {
     /// Reads clocks and widths. The link is slower while it is idle, so its generation is the
     /// highest that device and host support.
-    #[must_use]
     pub fn read(nvml: &Nvml) -> Self {
         let Ok(device) = nvml.device() else {
             return Self::default();
@@ -79,7 +78,6 @@ impl Reported {
     }
 
     /// The same with the SM clock that the board held under load.
-    #[must_use]
     pub fn held_at(&self, mhz: u32) -> Self {
         let held_mhz = self.sm_clock_mhz.filter(|highest| mhz < *highest).map(|_| mhz.max(1));
         Self { held_mhz, ..*self }
@@ -87,7 +85,6 @@ impl Reported {
 
     /// The highest rate of a resource; `None` where the device does not report what it follows
     /// from, or where no document gives it.
-    #[must_use]
     pub fn rated(&self, ceiling: Ceiling, identity: &DeviceIdentity) -> Option<Rated> {
         match ceiling {
             Ceiling::Dram => self.dram(),

@@ -90,7 +90,6 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
     facts
 }
 
-#[must_use]
 pub fn binding(identity: &DeviceIdentity, peaks: BTreeMap<String, f64>) -> CalibrationBinding {
     CalibrationBinding {
         uuid: identity.uuid.clone(),
@@ -169,14 +168,12 @@ pub struct Reading {
 
 impl Nvml {
     /// The clock of the SMs now; `None` where NVML does not report it.
-    #[must_use]
     pub fn sm_clock_mhz(&self) -> Option<f64> {
         let device = self.whole().ok()?;
         device.clock_info(Clock::SM).ok().map(f64::from)
     }
 
     /// The temperature of the GPU now; `None` where NVML does not report it.
-    #[must_use]
     pub fn temperature_c(&self) -> Option<f64> {
         let device = self.whole().ok()?;
         let temperature = device.temperature(TemperatureSensor::Gpu);
@@ -184,7 +181,6 @@ impl Nvml {
     }
 
     /// One reading of every counter that the device has.
-    #[must_use]
     pub fn readings(&self) -> Vec<Reading> {
         let mut out = Vec::new();
         let Ok(device) = self.device() else {
@@ -231,7 +227,6 @@ pub struct SmClocks {
 }
 
 impl Nvml {
-    #[must_use]
     pub fn sm_clocks(&self) -> SmClocks {
         let Ok(device) = self.whole() else {
             return SmClocks::default();

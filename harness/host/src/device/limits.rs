@@ -24,9 +24,7 @@ const ADDRESSES_BESIDE: u64 = 16 << 30;
 const FILE_BYTES: u64 = 64 << 20;
 
 /// What any command needs, also of the clock: a time has four digits for the year in records.
-///
-/// # Errors
-/// With the first limit that is too low.
+/// Fails with the first limit that is too low.
 pub fn of_any() -> Result<(), LimitError> {
     clock()?;
     files(0)?;
@@ -35,17 +33,13 @@ pub fn of_any() -> Result<(), LimitError> {
 }
 
 /// Open files of a run with so many tenants.
-///
-/// # Errors
-/// When the limit is lower and cannot be raised.
+/// Fails when the limit is lower and cannot be raised.
 pub fn of_tenants(tenants: u32) -> Result<(), LimitError> {
     files(tenants)
 }
 
 /// What a process needs that maps so much device memory, which is a file for a virtual device.
-///
-/// # Errors
-/// With the first limit that is too low.
+/// Fails with the first limit that is too low.
 pub fn of_memory(bytes: u64, is_file: bool) -> Result<(), LimitError> {
     addresses(bytes.saturating_add(ADDRESSES_BESIDE))?;
     if is_file { file_size(bytes) } else { Ok(()) }

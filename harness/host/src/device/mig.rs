@@ -215,9 +215,7 @@ impl Nvml {
     }
 
     /// Makes an instance at a placement, with one compute instance of its full size.
-    ///
-    /// # Errors
-    /// When NVML refuses; a part that was made is destroyed again.
+    /// Fails when NVML refuses; a part that was made is destroyed again.
     pub fn create_instance(
         &self,
         profile_id: u32,
@@ -253,9 +251,7 @@ impl Nvml {
     }
 
     /// Destroys an instance with its compute instances.
-    ///
-    /// # Errors
-    /// When NVML refuses, for example while a process uses it.
+    /// Fails when NVML refuses, for example while a process uses it.
     pub fn destroy_instance(&self, id: u32) -> Result<(), NvmlError> {
         let device = self.raw_device()?;
         let mut handle = std::ptr::null_mut();

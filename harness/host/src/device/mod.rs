@@ -28,7 +28,6 @@ pub use selector::{DeviceChoice, DeviceSelector};
 pub use virtual_gpu::VirtualGpu;
 
 /// `CLOCK_MONOTONIC`, on which every process of the host agrees.
-#[must_use]
 pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()

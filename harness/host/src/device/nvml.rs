@@ -97,7 +97,6 @@ fn words(error: &NvmlError) -> String {
 }
 
 /// Why a container has no library of the driver, where its variable says so.
-#[must_use]
 pub fn hidden() -> &'static str {
     match std::env::var("NVIDIA_VISIBLE_DEVICES").as_deref() {
         Ok("void" | "none" | "") => {
@@ -109,7 +108,6 @@ pub fn hidden() -> &'static str {
 
 impl QueryError {
     /// Whether the driver answers and has no such device.
-    #[must_use]
     pub const fn is_of_name(&self) -> bool {
         matches!(self, Self::Device { source: NvmlError::NotFound | NvmlError::InvalidArg, .. })
     }
@@ -214,13 +212,11 @@ impl Nvml {
         Ok(Self { library, uuid })
     }
 
-    #[must_use]
     pub fn uuid(&self) -> &str {
         &self.uuid
     }
 
     /// The library, for identity and proofs.
-    #[must_use]
     pub fn library(&self) -> &Library {
         &self.library
     }
@@ -249,15 +245,12 @@ impl Nvml {
     }
 
     /// Free memory of the whole device. A tenant may see less.
-    #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
         Some(self.device().ok()?.memory_info().ok()?.free)
     }
 
     /// Processes with a compute context on the device.
-    ///
-    /// # Errors
-    /// When NVML does not list them, as inside some sandboxes.
+    /// Fails when NVML does not list them, as inside some sandboxes.
     pub fn compute_pids(&self) -> Result<Vec<u32>, NvmlError> {
         let processes = self.compute_processes()?;
         Ok(processes.into_iter().map(|(pid, _)| pid).collect())
@@ -292,7 +285,6 @@ impl Nvml {
     }
 
     /// The peaks that NVML's maximal clocks and widths give, by name with unit.
-    #[must_use]
     pub fn peaks(&self) -> BTreeMap<String, f64> {
         let peaks = [
             ("memory_bytes_per_s", self.memory_peak_bytes_per_s()),
@@ -303,14 +295,12 @@ impl Nvml {
     }
 
     /// Generation and width of its link to the host now; `None` if NVML does not report them.
-    #[must_use]
     pub fn pcie_link(&self) -> Option<[u32; 2]> {
         let device = self.whole().ok()?;
         Some([device.current_pcie_link_gen().ok()?, device.current_pcie_link_width().ok()?])
     }
 
     /// Domain, bus and device number of its PCI address; `None` if NVML does not report it.
-    #[must_use]
     pub fn pci_address(&self) -> Option<(u32, u32, u32)> {
         let pci = self.whole().ok()?.pci_info().ok()?;
         Some((pci.domain, pci.bus, pci.device))
@@ -318,7 +308,6 @@ impl Nvml {
 
     /// The recovery action that the GPU needs, by its number in nvml.h; 0 is none. `None` if NVML
     /// does not report it, as before driver 570; tallies count trials without it.
-    #[must_use]
     pub fn recovery_action(&self) -> Option<u32> {
         let action = self.field(NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)?;
         u32::try_from(action).ok()
@@ -326,7 +315,6 @@ impl Nvml {
 
     /// The counts of error correction. A count that the device or the driver does not report is
     /// `None`; tallies count trials without one.
-    #[must_use]
     pub fn ecc(&self) -> EccCounts {
         let errors = |kind, counter| {
             let device = self.device().ok()?;
@@ -346,9 +334,7 @@ impl Nvml {
 
     /// The counts of memory errors since the driver was loaded. A count is absent where the device
     /// has no error correction.
-    ///
-    /// # Errors
-    /// When NVML fails for another reason.
+    /// Fails when NVML fails for another reason.
     pub fn memory_errors(&self) -> Result<EccCounts, NvmlError> {
         let device = self.device()?;
         let count = |kind| match device.total_ecc_errors(kind, EccCounter::Volatile) {

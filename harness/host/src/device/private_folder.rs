@@ -54,7 +54,6 @@ impl PrivateFolder {
         Self::make_in(&std::env::temp_dir(), TEMPORARY)
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.root.path()
     }
@@ -66,9 +65,8 @@ impl PrivateFolder {
 }
 
 /// Makes a folder that this user alone can read and write, with those above it, unless it is there.
-///
-/// # Errors
-/// When it cannot be made, is a link, or belongs to another user, who could exchange its files.
+/// Fails when it cannot be made, is a link, or belongs to another user, who could exchange its
+/// files.
 pub fn make_own(path: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let folder = open(path)?;
@@ -79,7 +77,6 @@ pub fn make_own(path: &Path) -> std::io::Result<()> {
 }
 
 /// Whether the process that made this folder has ended without keeping it.
-#[must_use]
 pub fn is_dead(root: &Path) -> bool {
     let Ok(folder) = open(root) else {
         return !root.exists();

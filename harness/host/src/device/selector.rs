@@ -54,7 +54,6 @@ impl FromStr for DeviceChoice {
 
 impl DeviceSelector {
     /// Whether it selects the virtual GPU.
-    #[must_use]
     pub const fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual(_))
     }
@@ -94,7 +93,6 @@ impl FromStr for DeviceSelector {
 }
 
 /// Whether the text has the form of NVML's UUIDs, and so is the name of a file and no path.
-#[must_use]
 pub fn is_uuid(text: &str) -> bool {
     is_uuid_of("GPU-", text) || is_uuid_of("MIG-", text)
 }
@@ -174,9 +172,7 @@ type Gpu = Option<(String, String)>;
 
 impl Allotment {
     /// The allotment in the environment of this process; `None` without one.
-    ///
-    /// # Errors
-    /// When no device is left, or it is not certain which.
+    /// Fails when no device is left, or it is not certain which.
     pub fn read() -> Result<Option<Self>, VisibleError> {
         let Some(value) = std::env::var_os(VARIABLE) else {
             return Ok(None);
@@ -225,19 +221,16 @@ impl Allotment {
     }
 
     /// UUID of the first device, the default.
-    #[must_use]
     pub fn first(&self) -> &str {
         self.devices.first().map_or("", String::as_str)
     }
 
     /// UUIDs of its GPUs and MIG instances, at least one.
-    #[must_use]
     pub fn devices(&self) -> &[String] {
         &self.devices
     }
 
     /// Why a device is not in the allotment; `None` if it or the GPU of the instance is.
-    #[must_use]
     pub fn refusal(&self, nvml: &Nvml) -> Option<String> {
         let uuid = nvml.uuid();
         // A GPU has no parent.
@@ -254,7 +247,6 @@ impl Allotment {
     }
 
     /// The list and how it was read, in one line.
-    #[must_use]
     pub fn describe(&self) -> String {
         let assumed = if self.assumes_order {
             "; indices in PCI order, assumed because all GPUs are of one model"

@@ -44,7 +44,6 @@ const TOOLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vendor_tools.zlib
 const NAMES: [&str; 4] = ["libcuda.so", "libcuda.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1"];
 
 /// The built-in machine with this UUID.
-#[must_use]
 pub fn machine_of(uuid: &str) -> Option<&'static str> {
     // Parsed once: a fleet has thousands of records.
     static UUIDS: LazyLock<Vec<(String, &str)>> = LazyLock::new(|| {
@@ -176,35 +175,29 @@ impl VirtualGpu {
     }
 
     /// Path of the stand-in for HAMi-core; `None` on a machine without it.
-    #[must_use]
     pub fn hami_library(&self) -> Option<PathBuf> {
         self.machine.hami.then(|| self.root.path().join("libvgpu.so"))
     }
 
     /// The file on disk that holds the contents of device memory; `None` where they are in memory.
-    #[must_use]
     pub fn memory_on_disk(&self) -> Option<PathBuf> {
         let on_disk = self.memory.is_none() && !is_in_memory(self.root.path());
         on_disk.then(|| self.device_dir().join(MEMORY_FILE))
     }
 
-    #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    #[must_use]
     pub fn library_dir(&self) -> PathBuf {
         self.root.path().join("lib")
     }
 
     /// The folder of the commands that stand in for the vendor's.
-    #[must_use]
     pub fn command_dir(&self) -> PathBuf {
         self.root.path().join("bin")
     }
 
-    #[must_use]
     pub fn device_dir(&self) -> PathBuf {
         self.root.path().join("device")
     }
@@ -215,7 +208,6 @@ impl VirtualGpu {
     }
 
     /// The variables with which a program finds it. Search paths extend those of this process.
-    #[must_use]
     pub fn environment(&self) -> BTreeMap<OsString, OsString> {
         let before = |folder: PathBuf, variable: &str| {
             let mut folders = OsString::from(folder);
@@ -236,7 +228,6 @@ impl VirtualGpu {
 impl VirtualGpu {
     /// Whether the process that made the virtual GPU of this state folder has ended without keeping
     /// it.
-    #[must_use]
     pub fn is_gone(device_dir: &Path) -> bool {
         device_dir.parent().filter(|_| device_dir.is_dir()).is_none_or(is_dead)
     }

@@ -30,7 +30,6 @@ pub struct ControlGroups {
 
 impl ControlGroups {
     /// The tree at a path, else at its mount point; `None` for version 1.
-    #[must_use]
     pub fn find(at: Option<&Path>) -> Option<Self> {
         let path = at.unwrap_or(Path::new(MOUNTED));
         // Only version 2 has this file at its root.
@@ -39,7 +38,6 @@ impl ControlGroups {
     }
 
     /// The path of a new group.
-    #[must_use]
     pub fn fresh(&self) -> PathBuf {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

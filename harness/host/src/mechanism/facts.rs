@@ -104,7 +104,6 @@ pub struct HostInputs {
 
 impl HostFacts {
     /// Queries NVML, PATH and the file system. Unobserved values are `None`.
-    #[must_use]
     pub fn gather(nvml: &Nvml, inputs: &HostInputs) -> Self {
         // A run has refused a device without driver version, capability and memory size
         // (`device::identity`). In a plan, mechanisms are waived for what they need of them.
@@ -210,7 +209,6 @@ fn find_hami(inputs: &HostInputs) -> Option<HamiLibrary> {
 /// Whether the library that `hami` would preload uses the wall clock, as every library but the
 /// stand-in of a virtual machine does. `users` is the user's library; `stands_in` says whether the
 /// machine has a stand-in. A library that cannot be read counts as none.
-#[must_use]
 pub fn hami_needs_wall_clock(users: Option<&Path>, stands_in: bool) -> bool {
     let library = match users {
         Some(path) => path,

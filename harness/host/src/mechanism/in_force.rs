@@ -20,7 +20,6 @@ pub struct InForce {
 
 impl InForce {
     /// The MIG instance of a slot; the last serves every further one.
-    #[must_use]
     pub fn instance_id(&self, slot: usize) -> Option<u32> {
         let instance = self.instances.get(slot).or(self.instances.last());
         instance.map(|instance| instance.id)
@@ -35,7 +34,6 @@ impl InForce {
     }
 
     /// Clients of these servers, by process id; `None` without a daemon.
-    #[must_use]
     pub fn clients(&self, servers: &[u32]) -> Option<Result<Vec<u32>, String>> {
         let daemon = self.daemon.as_ref()?;
         let listed = mps_control::clients(daemon, servers);

@@ -30,9 +30,7 @@ pub trait Mechanism: Sync {
 
     /// Brings the host into the state of [`Configuration::stage`]. Every change is made through the
     /// guard.
-    ///
-    /// # Errors
-    /// When the host refuses; the guard then still has the changes that were made.
+    /// Fails when the host refuses; the guard then still has the changes that were made.
     fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError>;
 
     /// Variables for the tenant of a slot, over those of the run.
@@ -44,7 +42,6 @@ pub trait Mechanism: Sync {
 }
 
 impl dyn Mechanism {
-    #[must_use]
     pub fn name(&self) -> &'static str {
         self.entry().name
     }
@@ -210,7 +207,6 @@ pub(super) const MEMORY_PCT: OptionEntry = OptionEntry {
 
 impl MechanismEntry {
     /// The facts that plans and records keep.
-    #[must_use]
     pub const fn properties(&self) -> MechanismProperties {
         MechanismProperties {
             sharing: self.sharing,
@@ -227,7 +223,6 @@ impl MechanismEntry {
     }
 
     /// The settings of each tenant as a thread of one process; empty if tenants are processes.
-    #[must_use]
     pub fn inside(&self, slots: usize) -> Vec<Inside> {
         match self.tenants {
             Tenants::Processes => Vec::new(),
@@ -240,7 +235,6 @@ impl MechanismEntry {
 // a tenant gets such a code is waived; the tenant did not fail.
 
 /// Why no tenant can be added, and the remedy; `None` for a code that is a failure.
-#[must_use]
 pub fn of_code(code: i32) -> Option<(&'static str, &'static str)> {
     // Numbers and names of cuda.h.
     match code {
@@ -301,7 +295,6 @@ impl Requirement {
     }
 
     /// As in a plan.
-    #[must_use]
     pub fn planned(self) -> RequiredProof {
         RequiredProof { when: self.when, check: self.check.to_owned() }
     }
@@ -315,7 +308,6 @@ const LONGEST_SOCKET: &str = "pipe/tenants/p999/control_privileged";
 
 /// The path of a new folder, short enough for the sockets in it: in the user's runtime folder, else
 /// in a temporary one. The folder is not made here: its journal line must come first.
-#[must_use]
 pub fn short_folder() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let parents = runtime.into_iter().chain([std::env::temp_dir(), PathBuf::from("/tmp")]);

@@ -307,7 +307,6 @@ fn too_small(cx: &MechanismContext<'_>, profile_id: Option<u32>) -> Option<Strin
 
 /// The share of an instance that equals this share of the whole device. Where SMs and memory are
 /// divided differently the smaller result counts, so that a victim keeps to its share of each.
-#[must_use]
 pub fn share_of_instance(facts: &HostFacts, instance: &Instance, share: f64) -> f64 {
     let all = &facts.mig_profiles;
     let profile = all.iter().find(|profile| profile.id == instance.profile_id);

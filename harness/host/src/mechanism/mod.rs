@@ -70,7 +70,6 @@ macro_rules! listed {
 /// Every mechanism, in report order.
 pub const CATALOGUE: &[&dyn Mechanism] = gpubench_catalogue::mechanisms!(listed);
 
-#[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Mechanism> {
     let mut all = CATALOGUE.iter().copied();
     all.find(|mechanism| mechanism.name() == name)

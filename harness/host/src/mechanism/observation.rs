@@ -71,7 +71,6 @@ pub struct OverLimit {
 
 impl Observation {
     /// An observation with a condition and its tenants only.
-    #[must_use]
     pub fn new(condition: Condition, ours: Vec<u32>) -> Self {
         Self {
             condition,
@@ -92,7 +91,6 @@ impl Observation {
     }
 
     /// The instant of a proof: that of the last observation on which it rests.
-    #[must_use]
     pub fn instant_of(&self, when: ProofTime) -> Option<u64> {
         let last =
             |of: fn(&TenantObservation) -> Option<u64>| self.tenants.iter().filter_map(of).max();
@@ -106,7 +104,6 @@ impl Observation {
 
     /// Processes on the device that are not ours; `None` if NVML's process ids are of another PID
     /// namespace, so that no process can be identified.
-    #[must_use]
     pub fn other_processes(&self) -> Option<Vec<u32>> {
         let listed = self.listed.as_ref()?;
         let mine = |pid: &u32| self.ours.contains(pid) || self.services.contains(pid);
@@ -115,7 +112,6 @@ impl Observation {
     }
 
     /// How many of our tenants NVML lists.
-    #[must_use]
     pub fn ours_listed(&self) -> Option<usize> {
         let listed = self.listed.as_ref()?;
         Some(self.ours.iter().filter(|pid| listed.contains(pid)).count())
@@ -123,12 +119,10 @@ impl Observation {
 }
 
 impl TenantObservation {
-    #[must_use]
     pub fn number(&self, fact: &str) -> Option<u64> {
         self.facts.get(fact)?.parse().ok()
     }
 
-    #[must_use]
     pub fn name(&self) -> String {
         if self.slot == 0 { "victim".to_owned() } else { format!("neighbour-{}", self.slot) }
     }

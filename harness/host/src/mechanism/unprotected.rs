@@ -13,7 +13,6 @@ use super::{CATALOGUE, HostFacts, Mechanism, MechanismContext};
 /// Sharing in space is compared with unprotected sharing in space, because time slices do not show
 /// the harm of an aggressor that runs at the same time. If that form cannot run, and for sharing in
 /// time, it is unprotected sharing in time.
-#[must_use]
 pub fn unprotected_form(
     properties: &MechanismProperties,
     cx: &MechanismContext<'_>,
@@ -42,7 +41,6 @@ pub fn unprotected_form(
 }
 
 /// A profile under which no unprotected form protects a tenant.
-#[must_use]
 pub fn unprotected_profile(profile: &Profile) -> Profile {
     let mut profile = profile.clone();
     for set in CATALOGUE.iter().filter_map(|mechanism| mechanism.entry().unprotected) {
@@ -53,7 +51,6 @@ pub fn unprotected_profile(profile: &Profile) -> Profile {
 
 /// Whether native cells can run: not while MIG divides the device, nor while its compute mode
 /// refuses every process.
-#[must_use]
 pub fn native_runs(facts: &HostFacts) -> bool {
     facts.mig != Some(true) && facts.compute_mode.as_deref() != Some("PROHIBITED")
 }

@@ -109,14 +109,12 @@ pub(super) fn device_is_partitioned(facts: &HostFacts) -> Option<Availability> {
 }
 
 /// The waiver of every mechanism where no figure of this host could be trusted.
-#[must_use]
 pub fn unfit(facts: &HostFacts) -> Option<Availability> {
     let found = facts.findings.iter().find(|found| found.blocks)?;
     Some(waived(found.what.clone(), found.remedy.as_deref()))
 }
 
 /// Why no process can open a context on the device as it is; `None` if one can.
-#[must_use]
 pub fn without_context(facts: &HostFacts) -> Option<String> {
     if let Some(Availability::Waived { reason, .. }) = unfit(facts) {
         return Some(reason);

@@ -67,7 +67,6 @@ pub const SILENT: &str = "did not answer within";
 
 impl TenantError {
     /// Why the tenant refused; `None` where it ended, stayed silent or broke the protocol.
-    #[must_use]
     pub const fn kind(&self) -> Option<RefusalKind> {
         match self {
             Self::Refused { kind, .. } => Some(*kind),
@@ -77,43 +76,36 @@ impl TenantError {
 }
 
 impl Tenant {
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    #[must_use]
     pub const fn pid(&self) -> u32 {
         self.pid
     }
 
     /// The user's program that it runs, which leads a process group; `None` for a tenant that does
     /// its work itself, and while its context is closed.
-    #[must_use]
     pub const fn program(&self) -> Option<u32> {
         self.link.program()
     }
 
     /// Every process of that program and of its descendants, whatever group or session they are in.
-    #[must_use]
     pub fn program_pids(&self) -> Vec<u32> {
         let of_tenant = |_program| process_tree::descendants(self.pid);
         self.program().map_or_else(Vec::new, of_tenant)
     }
 
     /// The lines of its standard error in which a preloaded library reports a limit as off.
-    #[must_use]
     pub fn library_faults(&self) -> Vec<String> {
         self.link.library_faults()
     }
 
     /// The clock participants of its threads.
-    #[must_use]
     pub const fn participants(&self) -> Participants {
         self.participants
     }
 
-    #[must_use]
     pub const fn is_open(&self) -> bool {
         self.open
     }
@@ -145,9 +137,7 @@ impl Tenant {
     }
 
     /// Waits for the answer, at most `limit`. A refusal is an error.
-    ///
-    /// # Errors
-    /// When the tenant refuses, ends, or stays silent; a silent one is killed.
+    /// Fails when the tenant refuses, ends, or stays silent; a silent one is killed.
     pub async fn receive(
         &mut self,
         doing: &'static str,
@@ -190,13 +180,11 @@ impl Tenant {
     }
 
     /// Whether it ended because it panicked.
-    #[must_use]
     pub const fn has_panicked(&self) -> bool {
         self.link.has_panicked()
     }
 
     /// An answer of the wrong kind.
-    #[must_use]
     pub fn unexpected(&self, answer: &FromTenant) -> TenantError {
         let what = format!("unexpected answer {answer:?}");
         TenantError::Protocol { tenant: self.name.clone(), what }

@@ -71,9 +71,8 @@ impl Spawner {
     }
 
     /// Starts a tenant that runs a user's program.
-    ///
-    /// # Errors
-    /// As [`Spawner::spawn`]; the program itself is started when the tenant's device is opened.
+    /// Fails as [`Spawner::spawn`]; the program itself is started when the tenant's device is
+    /// opened.
     pub async fn spawn_user_victim(
         &self,
         name: &str,

@@ -191,7 +191,6 @@ fn unusable(run: &RunRecord, variant: &str) -> Option<Unusable> {
 
 /// What changes of the host took in these records, of all mechanisms together; `None` where none
 /// kept its time.
-#[must_use]
 pub fn host_time_ns(records: &[&RunRecord]) -> Option<u64> {
     let parts = [TimePart::Switches, TimePart::Daemons];
     let has_time = records.iter().any(|run| !run.time.is_empty());
@@ -232,7 +231,6 @@ pub fn add_energy(candidates: &mut [Candidate], run: &RunRecord, telemetry: &[Te
 
 /// The mechanisms that no other one beats: at least as isolated on every axis and at most as
 /// costly, and better in one of them. Intervals that overlap are no difference.
-#[must_use]
 pub fn front<'a>(candidates: &'a [Candidate], isolation: &[Vec<[f64; 2]>]) -> Vec<&'a Candidate> {
     let beats = |a: usize, b: usize| {
         let (one, two) = (&candidates[a].cost, &candidates[b].cost);

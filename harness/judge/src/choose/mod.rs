@@ -30,7 +30,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Meets => "meets",
@@ -84,13 +83,11 @@ impl Evidence {
 }
 
 /// Whether its figures are predictions of a model.
-#[must_use]
 pub fn is_of_model(records: &[&RunRecord]) -> bool {
     records.iter().any(|run| run.device.kind == DeviceKind::Virtual)
 }
 
 /// Every mechanism of the records but the reference, in their order, with its findings.
-#[must_use]
 pub fn candidates(records: &[&RunRecord], needs: &[Need]) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     for run in records {
@@ -115,7 +112,6 @@ pub fn candidates(records: &[&RunRecord], needs: &[Need]) -> Vec<Candidate> {
 
 /// The mechanisms to use, best first: processes before threads, then the least capacity that none
 /// can use, then the least to change. With `accept_unknown` those of which nothing fails follow.
-#[must_use]
 pub fn ranked(candidates: &[Candidate], accept_unknown: bool) -> Vec<&Candidate> {
     let named = |one: &&Candidate| match one.verdict {
         Verdict::Meets => true,
@@ -132,7 +128,6 @@ pub fn ranked(candidates: &[Candidate], accept_unknown: bool) -> Vec<&Candidate>
 }
 
 /// The needs that name a part which no row of the records has.
-#[must_use]
 pub fn unknown_parts(records: &[&RunRecord], needs: &[Need]) -> Option<String> {
     needs.iter().find_map(|need| {
         let (What::Level(rows, _) | What::Figure(rows, ..)) = &need.what else { return None };
@@ -226,7 +221,6 @@ fn worst(all: &[Evidence], rises: bool) -> [f64; 2] {
 }
 
 /// The worse and the better bound of a need under a mechanism, for a page that only compares.
-#[must_use]
 pub fn bounds(records: &[&RunRecord], variant: &str, need: &Need) -> [f64; 2] {
     finding(records, variant, need, &[]).bounds
 }
@@ -382,7 +376,6 @@ fn ends(of: &Estimate) -> [f64; 2] {
 }
 
 /// A figure with its interval.
-#[must_use]
 pub fn shown(of: &Estimate) -> String {
     let Estimate { value, lo, hi, n, .. } = of;
     match of.ends {

@@ -61,7 +61,6 @@ pub enum Step {
 impl Step {
     pub const ALL: [Self; 5] = [Self::Restart, Self::Root, Self::Drain, Self::Reset, Self::Reboot];
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Restart => "restart",
@@ -84,12 +83,10 @@ pub struct Rows {
 
 impl Rows {
     /// Every row of an axis.
-    #[must_use]
     pub const fn of(axis: Axis) -> Self {
         Self { axis: Some(axis), part: None }
     }
 
-    #[must_use]
     pub fn has(&self, row: &MatrixRow) -> bool {
         let part = self.part.as_deref();
         let is_of_axis = |axis: Axis| row.axis == axis.as_str();
@@ -100,7 +97,6 @@ impl Rows {
     }
 
     /// The sub-axes without which an axis is not measured.
-    #[must_use]
     pub fn required(&self) -> &'static [&'static str] {
         match (self.axis, &self.part) {
             (Some(Axis::Memory), None) => &["capacity", "cap", "residue", "visibility"],
@@ -163,8 +159,7 @@ const NAMES: &str = "memory, compute, bandwidth, fault or jitter, one of their p
 const VALUES: &str = "NAME>=L1 to NAME>=L3, NAME>=0.8, jitter<=0.5, tenants>=4, memory>=10GiB";
 
 impl Need {
-    /// # Errors
-    /// When the text names nothing that a record has.
+    /// Fails when the text names nothing that a record has.
     pub fn parse(text: &str) -> Result<Self, NeedError> {
         let text: String = text.split_whitespace().collect();
         let wrong = |problem: &str, accepted| {
@@ -205,7 +200,6 @@ impl Need {
     }
 
     /// The axis that a measurement of it needs.
-    #[must_use]
     pub const fn axis(&self) -> Option<Axis> {
         match &self.what {
             What::Level(rows, _) | What::Figure(rows, ..) => rows.axis,
@@ -215,7 +209,6 @@ impl Need {
     }
 
     /// Whether the need is one of isolation, which the published tree asks for.
-    #[must_use]
     pub fn is_about(&self, axis: Axis) -> bool {
         !matches!(self.what, What::Memory(_)) && self.axis() == Some(axis)
     }
@@ -265,7 +258,6 @@ fn level(value: &str) -> Option<u8> {
 }
 
 /// A size with its unit.
-#[must_use]
 pub fn bytes(value: &str) -> Option<u64> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
     let (number, shift) =

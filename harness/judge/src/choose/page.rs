@@ -34,7 +34,6 @@ pub struct Answer<'a> {
 }
 
 /// The columns of isolation, each with its name.
-#[must_use]
 pub fn columns() -> Vec<(&'static str, Need)> {
     let column = |text: &&'static str| {
         Some((text.split('>').next().unwrap_or(text), Need::parse(text).ok()?))
@@ -43,7 +42,6 @@ pub fn columns() -> Vec<(&'static str, Need)> {
 }
 
 /// The bounds of each column under each mechanism.
-#[must_use]
 pub fn isolation(records: &[&RunRecord], candidates: &[Candidate]) -> Vec<Vec<[f64; 2]>> {
     let columns = columns();
     let of = |one: &Candidate| {
@@ -53,7 +51,6 @@ pub fn isolation(records: &[&RunRecord], candidates: &[Candidate]) -> Vec<Vec<[f
 }
 
 /// What setting up takes, in words.
-#[must_use]
 pub fn takes(steps: &[Step]) -> String {
     let words = |step: &Step| match step {
         Step::Restart => "tenants started anew",
@@ -68,7 +65,6 @@ pub fn takes(steps: &[Step]) -> String {
 
 impl Answer<'_> {
     /// The mechanisms that it names, best first.
-    #[must_use]
     pub fn named(&self) -> Vec<&Candidate> {
         if self.needs.is_empty() {
             return self.front.clone();
@@ -80,7 +76,6 @@ impl Answer<'_> {
         if is_of_model(self.records) { " by the model" } else { "" }
     }
 
-    #[must_use]
     pub fn page(&self) -> Page {
         let device = self.records.first().map(|run| &run.device);
         let name =
@@ -281,7 +276,6 @@ impl Answer<'_> {
     }
 
     /// The same for programs.
-    #[must_use]
     pub fn json(&self) -> Value {
         let isolation = isolation(self.records, self.candidates);
         let mechanisms = self.candidates.iter().zip(isolation).map(|(one, ends)| {

@@ -24,7 +24,6 @@ use gpubench_record::{
 /// Figures that the evidence names.
 const NAMED_MAX: usize = 3;
 
-#[must_use]
 pub fn evaluate(ledger: &[Claim], run: &RunRecord) -> Vec<ClaimRow> {
     ledger.iter().map(|claim| row(claim, run)).collect()
 }

@@ -36,7 +36,6 @@ fn painted(verdict: Verdict) -> Cell {
 }
 
 /// The claims of the ledger with their tests.
-#[must_use]
 pub fn ledger(ledger: &Ledger) -> Page {
     let rows = ledger.claims.iter().map(|claim| {
         vec![
@@ -57,7 +56,6 @@ pub fn ledger(ledger: &Ledger) -> Page {
 }
 
 /// The words that reports print as `claimed`.
-#[must_use]
 pub fn words(ledger: &Ledger) -> Table {
     let mechanisms: Vec<&str> =
         ledger.words.iter().flat_map(|one| &one.mechanisms).map(String::as_str).collect();
@@ -77,7 +75,6 @@ fn test(claim: &Claim) -> String {
 }
 
 /// Recipes that do not work and phrases that mislead.
-#[must_use]
 pub fn recipes(ledger: &Ledger) -> Page {
     let recipes = ledger.recipes.iter().map(|one| {
         let texts = [&one.mechanism, &one.recipe, &one.wrong, &one.working];
@@ -105,7 +102,6 @@ pub fn recipes(ledger: &Ledger) -> Page {
     )
 }
 
-#[must_use]
 pub fn verdicts(records: &[Judged<'_>]) -> Page {
     let mut tables = Vec::new();
     if records.len() > 1 {
@@ -142,7 +138,6 @@ pub fn verdicts(records: &[Judged<'_>]) -> Page {
 }
 
 /// The same as one table, for CSV.
-#[must_use]
 pub fn verdict_lines(records: &[Judged<'_>]) -> Page {
     let lines = records.iter().flat_map(|one| {
         one.run.claims.iter().map(|row| {
@@ -166,7 +161,6 @@ pub fn verdict_lines(records: &[Judged<'_>]) -> Page {
 }
 
 /// Recipes and phrases as one table, for CSV.
-#[must_use]
 pub fn recipe_lines(ledger: &Ledger) -> Page {
     let both = recipes(ledger);
     let kinds = both.tables().zip(["recipe", "phrase"]);
@@ -229,7 +223,6 @@ fn together<'a>(
 }
 
 /// The same for programs.
-#[must_use]
 pub fn verdicts_json(records: &[Judged<'_>]) -> Value {
     let each = records.iter().map(|one| {
         json!({

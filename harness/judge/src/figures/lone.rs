@@ -99,9 +99,7 @@ impl Lone {
     }
 
     /// The mean over groups with its interval.
-    ///
-    /// # Errors
-    /// Below two groups.
+    /// Fails below two groups.
     pub fn estimate(&self) -> Result<Estimate, NoEstimate> {
         let found = printed(Effect::of_mean(&self.values)?.interval(self.confidence)?, UNIT);
         let mean = |end: usize| {

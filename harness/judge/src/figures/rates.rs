@@ -278,7 +278,6 @@ impl LeftOut {
 
 /// For each pair, the retention of each variant by block; pairs with a single block everywhere have
 /// no chart.
-#[must_use]
 pub fn retention_charts(run: &RunRecord) -> Vec<RetentionChart> {
     let Ok(cells) = Cells::index(&run.plan, &run.cells, Reading::Printed) else {
         return Vec::new();

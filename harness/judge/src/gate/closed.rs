@@ -103,7 +103,6 @@ fn answered(victim: &Tenant<'_>, rows: &[SampleRow]) -> usize {
 }
 
 /// Completions per second of a victim's closed loop; `None` where too few completed for a rate.
-#[must_use]
 pub fn closed_rate_per_s(rows: &[SampleRow]) -> Option<f64> {
     rate_per_s(&samples::of_phase(rows, Phase::Closed))
 }

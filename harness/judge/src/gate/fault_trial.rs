@@ -11,7 +11,6 @@ use gpubench_record::{
 const SUCCESS: i32 = 0;
 
 /// Judges a trial. `rows` has the requests of each victim, in the order of the observation.
-#[must_use]
 pub fn judge_trial(
     trial: &FaultTrial,
     observed: &FaultObservation,

@@ -28,7 +28,6 @@ pub struct CellXid {
 }
 
 /// The Xids of each cell; `None` where NVML reported none.
-#[must_use]
 pub fn assign_xids(readings: &[XidReading<'_>]) -> Vec<Option<Vec<CellXid>>> {
     let mut found: Vec<Option<Vec<CellXid>>> =
         readings.iter().map(|reading| reading.numbers.map(|_| Vec::new())).collect();

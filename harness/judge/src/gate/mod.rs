@@ -58,7 +58,6 @@ pub const OFFERED_REQUESTS: &str = "offered";
 /// latency.
 pub const WITHIN_SLO_REQUESTS: &str = "within_slo";
 
-#[must_use]
 pub fn open_loop_doubt(result: &CellResult) -> Option<String> {
     let gate = result.failed_gates(GateScope::OpenLoop).next()?;
     Some(format!("{}: {}", gate.gate, gate.detail))
@@ -95,9 +94,7 @@ pub enum GateError {
 }
 
 /// Figures, gates and outcome of one cell.
-///
-/// # Errors
-/// When the tenants are not those of the planned cell, the victim first.
+/// Fails when the tenants are not those of the planned cell, the victim first.
 pub fn judge(observation: &CellObservation<'_>) -> Result<CellResult, GateError> {
     let victim = checked_victim(observation)?;
     let windows = Windows::of(observation.durations);

@@ -33,7 +33,6 @@ const OTHER_FIGURES: [&str; 4] = [
 const LONG: &str = "% of the time passes inside requests longer than 3 native medians";
 
 /// Whether a text of a row is about another figure of it, and no doubt.
-#[must_use]
 pub fn is_other_figure(text: &str) -> bool {
     let counts = [NOT_EVALUATED, WITHOUT_TAIL].iter().any(|part| text.contains(part));
     counts || OTHER_FIGURES.iter().any(|begin| text.starts_with(begin)) || text.ends_with(LONG)

@@ -91,9 +91,7 @@ pub struct Scored {
 }
 
 /// Scores a record.
-///
-/// # Errors
-/// When results and plan do not belong together.
+/// Fails when results and plan do not belong together.
 pub fn score(input: &ScoreInput<'_>) -> Result<Scored, CellsError> {
     let (context, rows) = judged_rows(input)?;
     let overall = word::rows(input.plan, &rows);
@@ -123,9 +121,7 @@ pub struct Look {
 }
 
 /// Looks at a run before its end: the rows alone.
-///
-/// # Errors
-/// As [`score`].
+/// Fails as [`score`].
 pub fn look(input: &ScoreInput<'_>) -> Result<Look, CellsError> {
     let (_, rows) = judged_rows(input)?;
     let straddling = row::of(&rows);

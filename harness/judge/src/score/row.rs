@@ -383,7 +383,6 @@ fn has_latency(plan: &Plan, pair: &Pair) -> bool {
 }
 
 /// Whether scores have rows of jitter.
-#[must_use]
 pub fn plans_jitter(plan: &Plan) -> bool {
     let mut pairs = plan.pairs.iter();
     requests(plan, "jitter") && pairs.any(|pair| plan.has_jitter_of(pair.sub_axis))

@@ -19,7 +19,6 @@ const DIFFERENCE_QUANTILE: f64 = 0.95;
 
 /// Adds a session to a spread and computes its figures again. Sessions of another device, driver or
 /// calibration measured other work, so a record that differs begins a new spread.
-#[must_use]
 pub fn with_session(known: Option<Spread>, run: &RunRecord) -> Spread {
     let begun = Spread {
         version: VERSION,

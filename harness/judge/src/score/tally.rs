@@ -271,7 +271,6 @@ fn same_trials(a: &RunRecord, b: &RunRecord) -> bool {
 
 /// Sorts other records, each with its name on the command line, into those whose trials count with
 /// those of `record` and those whose trials do not.
-#[must_use]
 pub fn pool(record: &RunRecord, others: &[(String, &RunRecord)]) -> Pooled {
     let mut pooled = Pooled::default();
     let mut taken: Vec<&RunRecord> = vec![record];

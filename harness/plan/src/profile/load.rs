@@ -32,9 +32,7 @@ pub struct Overrides {
 }
 
 /// The built-in profile of that name.
-///
-/// # Errors
-/// When there is none, or it is invalid with the settings of the command line.
+/// Fails when there is none, or it is invalid with the settings of the command line.
 pub fn built_in(name: &str, overrides: &Overrides) -> Result<Profile, ProfileError> {
     let file = format!("built-in {name}");
     let Some((name, text)) = PROFILES.iter().find(|(known, _)| *known == name) else {
@@ -46,9 +44,7 @@ pub fn built_in(name: &str, overrides: &Overrides) -> Result<Profile, ProfileErr
 }
 
 /// Lays a text over the default profile and checks the result.
-///
-/// # Errors
-/// The first mistake, with the line of the key that is at fault.
+/// Fails with the first mistake, with the line of the key that is at fault.
 pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Profile, ProfileError> {
     let base = Source::parse(format!("built-in {}", PROFILES[0].0), PROFILES[0].1)?;
     let own = Source::parse(file.to_owned(), text)?;
@@ -66,7 +62,6 @@ pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Profile, P
 
 /// The profile of a run that goes on, from the JSON in its record; `None` if that is no valid
 /// profile.
-#[must_use]
 pub fn restored(json: &str, name: &str, run: u32) -> Option<Profile> {
     let profile: Profile = serde_json::from_str(json).ok()?;
     check(&profile).ok()?;
@@ -314,7 +309,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The `summary` of a profile. Tests check that every built-in profile has one.
-#[must_use]
 pub fn summary(text: &str) -> String {
     let table = text.parse::<Table>().unwrap_or_default();
     table.get("summary").and_then(Value::as_str).unwrap_or("").to_owned()

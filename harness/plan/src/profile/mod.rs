@@ -145,7 +145,6 @@ pub struct BurstOptions {
 
 impl BurstOptions {
     /// The bursts; `None` for arrivals without bursts.
-    #[must_use]
     pub fn shape(self) -> Option<Bursts> {
         (self.requests > 0.0).then_some(Bursts { requests: self.requests, peak: self.peak })
     }
@@ -192,13 +191,11 @@ pub struct CellParts {
 
 impl Profile {
     /// Open-loop arrivals of one victim over its native rate.
-    #[must_use]
     pub fn load_of_one(&self) -> f64 {
         self.load / f64::from(self.tenants)
     }
 
     /// Open-loop arrivals per second of a victim with a native service time of exactly `service`.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "service times are far below 2^53 ns")]
     pub fn nominal_rate_per_s(&self) -> f64 {
         self.load_of_one() * 1e9 / self.service.ns as f64

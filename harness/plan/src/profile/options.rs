@@ -29,7 +29,6 @@ pub struct UserVictimOptions {
 
 impl UserVictimOptions {
     /// The program; `None` without a command.
-    #[must_use]
     pub fn victim(&self) -> Option<UserVictim> {
         (!self.command.is_empty()).then(|| UserVictim {
             command: self.command.clone(),
@@ -63,7 +62,6 @@ pub enum Slice {
 
 impl Slice {
     /// The word in profiles and variants.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -136,7 +134,6 @@ pub enum LimitBy {
 
 impl LimitBy {
     /// The word in profiles and variants.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cgroup => "cgroup",

@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::Profile;
 
 /// The schema of a profile file, as `profiles/schema.json` holds it.
-#[must_use]
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(Profile).to_value();
     // A file is laid over the default, so only its version is required.
@@ -35,7 +34,6 @@ fn remove_required(value: &mut Value) {
 /// in another random order measure the same, and a file that
 /// sets a key to its default has the hash of a file without the key; and `ptx_hash`, which the
 /// caller computes over the PTX.
-#[must_use]
 pub fn profile_hash(profile: &Profile, ptx_hash: &str) -> String {
     // A checked profile holds finite numbers, texts and lists, so it always serializes.
     let mut written = serde_json::to_value(profile).unwrap_or(Value::Null);

@@ -163,7 +163,6 @@ pub enum OpenLoops {
 
 impl Profile {
     /// The profile with the service time of its run.
-    #[must_use]
     pub fn of_run(&self) -> Self {
         let services = &self.rotation.services;
         let index = self.run as usize % services.len().max(1);
@@ -237,7 +236,6 @@ pub struct SoakOptions {
 impl SoakOptions {
     /// As a plan has it, in which the heating is no longer than a part of the cells; `None` where
     /// nothing is done.
-    #[must_use]
     pub fn planned(&self, device_time: Span) -> Option<SoakPlan> {
         let any = [self.limit, self.keep_warm, self.check].map(|span| span.ns > 0);
         any.contains(&true).then_some(SoakPlan {
@@ -269,7 +267,6 @@ impl OptionTable for SoakOptions {
 
 impl Profile {
     /// Whether its axes include a selection that meets a condition. `"all"` includes every axis.
-    #[must_use]
     pub fn selects(&self, condition: impl Fn(Selection) -> bool) -> bool {
         match &self.axes {
             Wanted::All => Axis::ALL.into_iter().map(Selection::Axis).any(condition),
@@ -281,7 +278,6 @@ impl Profile {
     }
 
     /// The classes of faults on its axes.
-    #[must_use]
     pub fn fault_classes(&self) -> Vec<Class> {
         let mut classes = axis::fault_classes();
         classes.retain(|&class| self.selects(|selection| selection.has_faults(class)));

@@ -33,25 +33,21 @@ const SPAN_ACCEPTED: &str =
 
 impl Span {
     /// A length in nanoseconds.
-    #[must_use]
     pub const fn from_ns(ns: u64) -> Self {
         Self { ns }
     }
 
     /// A length in milliseconds.
-    #[must_use]
     pub const fn from_ms(ms: u64) -> Self {
         Self { ns: ms * 1_000_000 }
     }
 
     /// A length in seconds.
-    #[must_use]
     pub const fn from_s(s: u64) -> Self {
         Self { ns: s * 1_000_000_000 }
     }
 
     /// Reads the text form; `None` where it is invalid or not a whole number of nanoseconds.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.find(|c: char| c != '.' && !c.is_ascii_digit())?;
         let (number, unit) = text.split_at(digits);
@@ -138,19 +134,16 @@ const SHARE_ACCEPTED: &str = "a number above 0 and at most 1, or a quotient such
 
 impl Share {
     /// A share; `None` outside its range.
-    #[must_use]
     pub fn new(value: f64) -> Option<Self> {
         (value > 0.0 && value <= 1.0).then_some(Self(value))
     }
 
     /// The number.
-    #[must_use]
     pub const fn value(self) -> f64 {
         self.0
     }
 
     /// Reads a quotient of whole numbers.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (top, bottom) = text.split_once('/')?;
         let (top, bottom): (u32, u32) = (top.trim().parse().ok()?, bottom.trim().parse().ok()?);

@@ -55,7 +55,6 @@ impl Selection {
     }
 
     /// Whether figures of a sub-axis that this selection allows are beside this aggressor.
-    #[must_use]
     pub fn is_beside(&self, aggressor: Option<&str>) -> bool {
         self.aggressor.is_none() || self.aggressor.as_deref() == aggressor
     }
@@ -90,7 +89,6 @@ pub enum Scope {
 
 impl Scope {
     /// Whether it is the default.
-    #[must_use]
     pub const fn is_all(&self) -> bool {
         matches!(self, Self::All)
     }
@@ -135,7 +133,6 @@ pub enum VictimKind {
 
 impl VictimKind {
     /// As in the ledger.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Abiding => "abiding",
@@ -189,7 +186,6 @@ pub enum Need {
 
 impl Need {
     /// What it is, and what measures it.
-    #[must_use]
     pub const fn in_words(self) -> [&'static str; 2] {
         /// Of an experiment that does not exist.
         const NONE: &str = "no experiment of this version has it";

@@ -177,7 +177,6 @@ const fn one() -> u32 {
 
 impl ProbeFound {
     /// Whether it belongs to the row of this sub-axis of memory. Sub-axis and probe have one name.
-    #[must_use]
     pub fn is_of_row(&self, sub_axis: &str) -> bool {
         let own = match self {
             Self::Residue { .. } => "residue",
@@ -213,7 +212,6 @@ pub struct ProbeFigure {
 
 impl ProbeFigure {
     /// Its name, with the verdict where it has one.
-    #[must_use]
     pub fn title(&self) -> String {
         match &self.verdict {
             Some(verdict) => format!("{}: {verdict}", self.figure),

@@ -19,9 +19,7 @@ pub trait Step: Sized {
     fn into_step(self) -> ProbeStep;
 
     /// The reply of this step.
-    ///
-    /// # Errors
-    /// With the reply, when it is that of another step.
+    /// Fails with the reply, when it is that of another step.
     fn reply(reply: ProbeReply) -> Result<Self::Reply, Box<ProbeReply>>;
 }
 

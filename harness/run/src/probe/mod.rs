@@ -96,7 +96,6 @@ pub const CATALOGUE: &[Probe] = &[
 
 impl Flag {
     /// The flag on the command line.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Probes => "--probes",

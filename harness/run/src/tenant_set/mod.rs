@@ -62,7 +62,6 @@ pub struct TenantConfig {
 }
 
 /// Name of the tenant in a slot, as in plans.
-#[must_use]
 pub fn name_of(slot: usize) -> String {
     if slot == 0 { "victim".to_owned() } else { format!("neighbour-{slot}") }
 }

@@ -65,7 +65,6 @@ impl End {
     }
 
     /// Its part in the status of the whole.
-    #[must_use]
     pub const fn code(&self) -> ExitCode {
         match self {
             Self::Code(code) => *code,

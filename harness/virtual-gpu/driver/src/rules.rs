@@ -53,7 +53,6 @@ impl Rule {
     }
 
     /// Names the rule; the answer to the call that breaks it.
-    #[must_use]
     pub fn broken(self) -> Code {
         let (text, answer) = self.says();
         say_once(&format!("rule: {text}"));
@@ -62,13 +61,11 @@ impl Rule {
 }
 
 /// Whether calls that a driver is known to allow are refused too.
-#[must_use]
 pub fn are_strict() -> bool {
     std::env::var_os(LENIENT).is_none()
 }
 
 /// The variables of MPS in the environment, which a client reads once.
-#[must_use]
 pub fn mps_variables() -> Vec<(OsString, OsString)> {
     let all = std::env::vars_os();
     let mut found: Vec<_> =

@@ -21,9 +21,7 @@ pub const PROTOCOL_MIN: u32 = 3;
 const MEMBERS: &str = "cgroup.procs";
 
 /// Creates the tree of a device, where its driver supports memory limits of control groups.
-///
-/// # Errors
-/// When the folder cannot be written.
+/// Fails when the folder cannot be written.
 pub fn make(device: &Path, machine: &Machine) -> io::Result<()> {
     if machine.mps.as_ref().is_none_or(|mps| mps.protocol < PROTOCOL_MIN) {
         return Ok(());
@@ -42,7 +40,6 @@ pub fn make(device: &Path, machine: &Machine) -> io::Result<()> {
 }
 
 /// Key of the control group of a process; 0 for none.
-#[must_use]
 pub fn of_process(device: &Path, pid: u32) -> u64 {
     let Ok(entries) = std::fs::read_dir(device.join(TREE)) else {
         return 0;
@@ -63,7 +60,6 @@ pub fn of_process(device: &Path, pid: u32) -> u64 {
 }
 
 /// Hash of a folder's path, which identifies it in the state: a control group or a pipe directory.
-#[must_use]
 pub fn folder_key(dir: &std::path::Path) -> u64 {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
     let hash = blake3::hash(dir.as_os_str().as_encoded_bytes());
@@ -90,14 +86,12 @@ fn parent(pid: u32) -> Option<u32> {
 }
 
 /// The folder of a group, if the path names a group in this device's tree.
-#[must_use]
 pub fn folder(device: &Path, named: &str) -> Option<PathBuf> {
     let folder = Path::new(named).canonicalize().ok()?;
     let tree = device.join(TREE).canonicalize().ok()?;
     (folder.is_dir() && folder.parent() == Some(&tree)).then_some(folder)
 }
 
-#[must_use]
 pub fn limits(state: &State, key: u64) -> Option<MemoryGroup> {
     let mut rows = state.memory_groups.live().iter();
     rows.find(|row| row.live && row.key == key && key != 0).copied()

@@ -20,7 +20,6 @@ pub enum ComputeMode {
 
 impl ComputeMode {
     /// The mode with this number; `None` if there is none or if the vendor removed it.
-    #[must_use]
     pub const fn of_number(number: u32) -> Option<Self> {
         Some(match number {
             0 => Self::Default,
@@ -32,7 +31,6 @@ impl ComputeMode {
 }
 
 /// Whether a process can create another context, as a client of this MPS server or without MPS.
-#[must_use]
 pub fn admits(state: &State, process: u32, server: Option<u32>) -> bool {
     match state.compute_mode {
         ComputeMode::Default => true,

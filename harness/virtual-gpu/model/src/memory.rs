@@ -26,7 +26,6 @@ const PAGE: u64 = 2 << 20;
 const SMALL: u64 = 512;
 
 /// Bytes that an allocation uses of its page, or of the device if it shares none.
-#[must_use]
 pub const fn taken(bytes: u64) -> u64 {
     let unit = if bytes >= LARGE { PAGE } else { SMALL };
     bytes.saturating_add(unit - 1) / unit * unit
@@ -51,14 +50,12 @@ const fn is_small(taken: u64) -> bool {
     taken < PAGE
 }
 
-#[must_use]
 pub fn instance_of(state: &State, context: u32) -> u32 {
     let engine = state.contexts.rows[context as usize].engine;
     state.engines.rows[engine as usize].instance
 }
 
 /// Free bytes of one GPU instance, without the driver's reserve.
-#[must_use]
 pub fn free_bytes(state: &State, instance: u32) -> u64 {
     let contexts: u64 = state
         .contexts
@@ -74,7 +71,6 @@ pub fn free_bytes(state: &State, instance: u32) -> u64 {
 }
 
 /// Free bytes of the whole device, divided or not.
-#[must_use]
 pub fn device_free_bytes(state: &State, machine: &Machine) -> u64 {
     let contexts = state.contexts.live().iter().filter(|c| c.live);
     let allocations = held(state.allocations.live().iter());
@@ -83,14 +79,12 @@ pub fn device_free_bytes(state: &State, machine: &Machine) -> u64 {
 }
 
 /// Bytes that one context uses, its own included.
-#[must_use]
 pub fn context_bytes(state: &State, context: u32) -> u64 {
     let allocations = state.allocations.live().iter();
     held(allocations.filter(|a| a.context == context)) + state.contexts.rows[context as usize].bytes
 }
 
 /// Bytes that a context can still allocate: the free ones, within its limits.
-#[must_use]
 pub fn free_for(state: &State, context: u32) -> u64 {
     let free = free_bytes(state, instance_of(state, context));
     let row = &state.contexts.rows[context as usize];
@@ -103,7 +97,6 @@ pub fn free_for(state: &State, context: u32) -> u64 {
 
 /// Bytes that the limit of a context's control group leaves to its processes; `u64::MAX` without a
 /// limit.
-#[must_use]
 pub fn group_room(state: &State, of: &Context) -> u64 {
     let Some(limits) = cgroup::limits(state, of.memory_group).filter(|row| row.hard_bytes > 0)
     else {
@@ -115,7 +108,6 @@ pub fn group_room(state: &State, of: &Context) -> u64 {
 
 /// Bytes that all contexts of a context's control group use, and that their processes have taken
 /// without a context.
-#[must_use]
 pub fn group_bytes(state: &State, of: &Context) -> u64 {
     let contexts = state.contexts.live().iter().zip(0_u32..);
     contexts
@@ -132,7 +124,6 @@ fn is_member(state: &State, process: u32, group: u64) -> bool {
 
 /// Total memory that a context sees of `all`: at most the limit of its control group, and its MPS
 /// limit where the driver shows that.
-#[must_use]
 pub fn within_limits(state: &State, machine: &Machine, context: &Context, all: u64) -> u64 {
     let hidden = machine.mps.as_ref().is_some_and(|mps| !mps.limit_in_total);
     let all = match context.memory_limit {
@@ -146,7 +137,6 @@ pub fn within_limits(state: &State, machine: &Machine, context: &Context, all: u
 }
 
 /// Bytes that one process uses, its contexts included.
-#[must_use]
 pub fn process_bytes(state: &State, process: u32) -> u64 {
     let contexts = state.contexts.live().iter();
     let contexts = contexts.filter(|c| c.live && c.process == process);
@@ -156,7 +146,6 @@ pub fn process_bytes(state: &State, process: u32) -> u64 {
 }
 
 /// Bytes that one process uses on one compute engine, its contexts included.
-#[must_use]
 pub fn process_bytes_on(state: &State, process: u32, engine: u32) -> u64 {
     let instance = state.engines.rows[engine as usize].instance;
     let on_it = |a: &Allocation| match a.context {
@@ -176,7 +165,6 @@ pub fn process_bytes_on(state: &State, process: u32, engine: u32) -> u64 {
 }
 
 /// Total memory that a context sees: that of its GPU instance, or its limit.
-#[must_use]
 pub fn total_for(state: &State, machine: &Machine, context: u32) -> u64 {
     let all = state.instances.rows[instance_of(state, context) as usize].memory_bytes;
     within_limits(state, machine, &state.contexts.rows[context as usize], all)

@@ -53,7 +53,6 @@ pub fn undivided(state: &mut State, machine: &Machine) {
 }
 
 /// Whether any context is open on the device, or a descriptor of its memory exists.
-#[must_use]
 pub fn in_use(state: &State) -> bool {
     let memory = state.allocations.live().iter().any(|row| row.live);
     memory || state.contexts.live().iter().any(|context| context.live)
@@ -99,9 +98,7 @@ pub fn request_mode(state: &mut State, machine: &Machine, on: bool) -> Activatio
 }
 
 /// Resets the device, which applies a pending mode.
-///
-/// # Errors
-/// While the device is in use.
+/// Errors: While the device is in use.
 pub fn reset(state: &mut State, machine: &Machine) -> Result<(), MigError> {
     if in_use(state) {
         return Err(MigError::InUse);
@@ -114,7 +111,6 @@ pub fn reset(state: &mut State, machine: &Machine) -> Result<(), MigError> {
 }
 
 /// Slots at which an instance of a profile can start now.
-#[must_use]
 pub fn free_starts(state: &State, mig: &Mig, profile: &Profile) -> Vec<u32> {
     let taken: Vec<&GpuInstance> = instances(state).map(|(_, row)| row).collect();
     let slices = |row: &&GpuInstance| mig.profile[row.profile as usize].slices;
@@ -144,9 +140,7 @@ pub fn engines(state: &State, instance: u32) -> impl Iterator<Item = (u32, &Comp
 }
 
 /// Creates a GPU instance of the profile with this index, at `start` or at the first free slot.
-///
-/// # Errors
-/// When the mode is off, the profile or start does not exist, or there is no room.
+/// Fails when the mode is off, the profile or start does not exist, or there is no room.
 pub fn create_instance(
     state: &mut State,
     machine: &Machine,
@@ -216,15 +210,12 @@ fn first_free_slice(state: &State, instance: u32, slices: u32, all: u32) -> Opti
 
 /// SMs of a compute instance with that many slices, in a GPU instance with `all` slices and
 /// `sm_count` SMs.
-#[must_use]
 pub fn engine_sms(sm_count: u32, slices: u32, all: u32) -> u32 {
     (sm_count * slices / all).max(1)
 }
 
 /// Creates a compute instance of `slices` slices, at the first free slice.
-///
-/// # Errors
-/// When the instance does not exist, or too few slices are free.
+/// Fails when the instance does not exist, or too few slices are free.
 pub fn create_engine(
     state: &mut State,
     machine: &Machine,
@@ -267,9 +258,7 @@ pub fn create_engine(
 }
 
 /// Destroys a compute instance.
-///
-/// # Errors
-/// When it does not exist, or a context uses it.
+/// Fails when it does not exist, or a context uses it.
 pub fn destroy_engine(state: &mut State, engine: u32) -> Result<(), MigError> {
     let busy = |context: &Context| context.live && context.engine == engine;
     if state.contexts.live().iter().any(busy) {
@@ -282,10 +271,8 @@ pub fn destroy_engine(state: &mut State, engine: u32) -> Result<(), MigError> {
 }
 
 /// Destroys a GPU instance.
-///
-/// # Errors
-/// When it does not exist, still has compute instances, or a process without a context holds its
-/// memory.
+/// Fails when it does not exist, still has compute instances, or a process without a context holds
+/// its memory.
 pub fn destroy_instance(state: &mut State, instance: u32) -> Result<(), MigError> {
     let holds = |row: &Allocation| row.live && row.instance == instance;
     let held = state.allocations.live().iter().any(holds);
@@ -299,7 +286,6 @@ pub fn destroy_instance(state: &mut State, instance: u32) -> Result<(), MigError
 }
 
 /// The UUID by which programs select a compute instance.
-#[must_use]
 pub fn uuid(state: &State, machine: &Machine, engine: u32) -> String {
     let row = &state.engines.rows[engine as usize];
     let seed = format!("{} {} {}", machine.name, state.seed, row.generation);

@@ -36,7 +36,6 @@ pub struct ClientRequest {
 }
 
 impl ClientRequest {
-    #[must_use]
     pub fn within(self, bounds: &Self) -> Self {
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         let percentage = least(self.percentage.map(u64::from), bounds.percentage.map(u64::from));
@@ -111,7 +110,6 @@ fn free_row(state: &mut State) -> Option<usize> {
 }
 
 /// Process rows of a server's clients, without duplicates.
-#[must_use]
 pub fn clients(state: &State, server: u32) -> Vec<u32> {
     let contexts = state.contexts.live().iter();
     let mut rows: Vec<u32> =
@@ -122,9 +120,7 @@ pub fn clients(state: &State, server: u32) -> Vec<u32> {
 }
 
 /// Makes a context a client of a server and sets its SMs and its memory limit.
-///
-/// # Errors
-/// Why it cannot be a client.
+/// Errors: Why it cannot be a client.
 pub fn admit(
     state: &State,
     machine: &Machine,
@@ -231,7 +227,6 @@ pub fn reap(state: &mut State, rules: &Rules, process: u32) {
 }
 
 /// Whether this context belongs to MPS, for the process type in process lists.
-#[must_use]
 pub const fn is_client(context: &Context) -> bool {
     context.server != NONE
 }

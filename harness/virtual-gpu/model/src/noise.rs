@@ -56,7 +56,6 @@ fn at_least(factor: f64) -> f64 {
     factor.max(0.1)
 }
 
-#[must_use]
 pub fn factor(noise: &Noise, seed: u64, stamp_ns: u64, operation: u64) -> f64 {
     let epoch = stamp_ns / (noise.epoch_ms.max(1) * 1_000_000);
     let sum = draw(noise.request, seed, Kind::Request, operation)
@@ -72,7 +71,6 @@ fn warm_up(noise: &Noise, stamp_ns: u64) -> f64 {
 }
 
 /// A time with noise; `what` selects the draw.
-#[must_use]
 pub fn spread_ns(mean_ns: u64, sd: f64, seed: u64, kind: Kind, what: u64) -> u64 {
     if sd == 0.0 {
         return mean_ns;
@@ -83,7 +81,6 @@ pub fn spread_ns(mean_ns: u64, sd: f64, seed: u64, kind: Kind, what: u64) -> u64
 
 /// A time with these 5 %, 50 % and 95 % points; `what` selects the draw. The distribution is
 /// uniform between the points, and beyond them up to the ends of the lines through them.
-#[must_use]
 pub fn between_ns(points_ns: [u64; 3], seed: u64, kind: Kind, what: u64) -> u64 {
     let [low, middle, high] = points_ns.map(|ns| ns as f64);
     // From 0.5 below the median to 0.5 above it; 0.45 of it is one side's point.
@@ -93,7 +90,6 @@ pub fn between_ns(points_ns: [u64; 3], seed: u64, kind: Kind, what: u64) -> u64 
 }
 
 /// Whether an event with this probability happens; `what` selects the draw.
-#[must_use]
 pub fn happens(chance: f64, seed: u64, kind: Kind, what: u64) -> bool {
     uniform(key(seed, kind, what)) < chance
 }

@@ -13,13 +13,11 @@ pub struct Table<T, const N: usize> {
 
 impl<T: Copy + Default, const N: usize> Table<T, N> {
     /// An empty table.
-    #[must_use]
     pub fn new() -> Self {
         Self { used: 0, version: 0, rows: [T::default(); N] }
     }
 
     /// The rows that can be in use.
-    #[must_use]
     pub fn live(&self) -> &[T] {
         &self.rows[..self.used as usize]
     }

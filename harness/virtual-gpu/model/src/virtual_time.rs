@@ -20,9 +20,7 @@ pub enum Held {
 }
 
 /// Advances the device until a participant can run, and marks it as running.
-///
-/// # Errors
-/// Why no participant was granted the clock.
+/// Errors: Why no participant was granted the clock.
 pub fn advance(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<usize, Held> {
     let mut waiting = false;
     for participant in state.participants.live() {
@@ -64,7 +62,6 @@ pub fn advance(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<
 }
 
 /// Whether the condition of a participant holds.
-#[must_use]
 pub fn holds(state: &State, participant: &Participant) -> bool {
     let target = participant.target as usize;
     match participant.condition {

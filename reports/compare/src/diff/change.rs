@@ -59,9 +59,7 @@ pub struct Change {
 impl Change {
     /// The change from one side to the other. `history` is the spread between sessions of earlier
     /// records of this GPU.
-    ///
-    /// # Errors
-    /// When a side has no session, or a figure is not finite.
+    /// Fails when a side has no session, or a figure is not finite.
     pub fn between(
         before: &[&Series],
         after: &[&Series],
@@ -77,9 +75,7 @@ impl Change {
     /// of freedom, and no interval is narrower than that gives. Where they show more by chance, the
     /// interval of the sessions covers as it says and stays. The standard error of blocks grows by
     /// it.
-    ///
-    /// # Errors
-    /// When the variance of repeated cells is not finite.
+    /// Fails when the variance of repeated cells is not finite.
     pub(super) fn widened(
         mut self,
         excess: Option<Excess>,
@@ -107,9 +103,7 @@ impl Change {
     }
 
     /// The same in cycles of the SM clock; an error where a session has none.
-    ///
-    /// # Errors
-    /// As [`Change::between`].
+    /// Fails as [`Change::between`].
     pub fn in_cycles(
         before: &[&Series],
         after: &[&Series],

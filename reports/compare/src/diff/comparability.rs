@@ -143,7 +143,6 @@ pub struct KeyDifference {
 
 /// Each key of a table as a fact; a key that is not set has none. Keys that end in `_ns` are
 /// durations.
-#[must_use]
 pub fn keys_of(table: &Value) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     add_keys(KEY, table, &mut facts);
@@ -171,7 +170,6 @@ fn add_keys(name: &str, value: &Value, facts: &mut Vec<(String, String)>) {
 }
 
 /// Whether a name can be varied.
-#[must_use]
 pub fn is_known(name: &str) -> bool {
     name != KIND && FACTS.iter().any(|fact| fact.name == name)
 }
@@ -182,7 +180,6 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 }
 
 /// Every difference of the two sides.
-#[must_use]
 pub fn differences(
     before: &[Session],
     after: &[Session],

@@ -31,7 +31,6 @@ pub enum Hint {
 
 impl Hint {
     /// As in tables, for a row that got worse or better.
-    #[must_use]
     pub const fn text(self, is_worse: bool) -> &'static str {
         match self {
             Self::Power => "power: throttling differs",
@@ -46,7 +45,6 @@ impl Hint {
     }
 
     /// Its name.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Power => "power",

@@ -30,9 +30,7 @@ use repetition::Repetition;
 use report::{FORMAT, SessionRef};
 
 /// Compares two sides, each with at least one session.
-///
-/// # Errors
-/// When a side has no session, or a figure of a session is not finite.
+/// Fails when a side has no session, or a figure of a session is not finite.
 pub fn diff(
     before: &[Session],
     after: &[Session],
@@ -75,7 +73,6 @@ pub fn diff(
 
 impl Report {
     /// The exit status.
-    #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::BY_PRECEDENCE
             .into_iter()

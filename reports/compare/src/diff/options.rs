@@ -47,7 +47,6 @@ pub struct MarginsWish {
 impl MarginsWish {
     /// The margins of a comparison of these sessions: those of the wish, else those of the records'
     /// profiles. Where these differ, the smaller one counts, so that swapped sides have the same.
-    #[must_use]
     pub fn over<'a>(self, sessions: impl Iterator<Item = &'a Session>) -> Margins {
         let recorded = sessions.filter_map(|session| session.margins);
         let recorded = recorded.reduce(Margins::smaller).unwrap_or_default();
@@ -62,7 +61,6 @@ impl MarginsWish {
 
 /// The margin of a metric, on the scale of its blocks. `size` is the mean of the absolute figures
 /// of both sides, so that the margin does not depend on which side comes first.
-#[must_use]
 pub fn margin_of(margins: Margins, metric: Metric, size: f64) -> f64 {
     match metric {
         Metric::Jitter => margins.jitter * size.max(1.0),
@@ -110,7 +108,6 @@ pub enum KnownFrom {
 
 impl KnownFrom {
     /// As in sentences.
-    #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
             Self::Calibration => "doctor --calibrate on this GPU",
@@ -134,9 +131,8 @@ pub struct Repeatability {
 
 impl Repeatability {
     /// From the means of sessions between which nothing changed, in their order.
-    ///
-    /// # Errors
-    /// [`NoEstimate::TooFew`] below two sessions, [`NoEstimate::NotFinite`] for a bad mean.
+    /// Fails with [`NoEstimate::TooFew`] below two sessions, [`NoEstimate::NotFinite`] for a bad
+    /// mean.
     pub fn of_sessions(means: &[f64], from: KnownFrom) -> Result<Self, NoEstimate> {
         let steps = means.windows(2).map(|pair| (pair[1] - pair[0]).abs());
         Ok(Self {

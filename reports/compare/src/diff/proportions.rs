@@ -32,9 +32,7 @@ pub(super) fn group_of(key: &RowKey) -> (&str, &str) {
 }
 
 /// Judges the trials of both sides, one count for each session.
-///
-/// # Errors
-/// When a side has no trial, or too many to compute with.
+/// Fails when a side has no trial, or too many to compute with.
 pub(super) fn judge(
     sides: [&[Count]; 2],
     unattributable: Option<&'static str>,

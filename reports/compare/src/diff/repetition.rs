@@ -65,7 +65,6 @@ struct Pair<'a> {
 
 impl Repetition {
     /// The pairs of both sides and of earlier nights.
-    #[must_use]
     pub fn of(before: &[Session], after: &[Session], nights: &[Session]) -> Self {
         let all = in_order(before.iter().chain(after));
         let nights: Vec<Vec<Pair<'_>>> = in_order(all.iter().copied().chain(nights))

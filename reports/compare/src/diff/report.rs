@@ -150,13 +150,11 @@ pub struct DiffRow {
 
 impl DiffRow {
     /// Whether it got worse or better, or differs without a known cause.
-    #[must_use]
     pub const fn is_change(&self) -> bool {
         self.differs || matches!(self.verdict, Verdict::Regressed | Verdict::Improved)
     }
 
     /// The likely cause of its change, with what was measured of it.
-    #[must_use]
     pub fn cause(&self) -> Option<String> {
         let worse = self.key.metric.worse();
         let is_worse = self.figures.as_ref().is_some_and(|one| one.change * worse > 0.0);
@@ -171,7 +169,6 @@ impl DiffRow {
     }
 
     /// The size of its change in margins; 0 without figures.
-    #[must_use]
     pub fn size(&self) -> f64 {
         self.figures.as_ref().map_or(0.0, |figures| (figures.change / figures.margin).abs())
     }
@@ -188,7 +185,6 @@ pub struct Doubt {
 
 impl Doubt {
     /// The text up to its first number: `lateness in`, `the victim starved in`.
-    #[must_use]
     pub fn kind(text: &str) -> &str {
         text.split(|c: char| c.is_ascii_digit()).next().unwrap_or(text)
     }
@@ -260,7 +256,6 @@ pub struct Counts {
 
 impl Counts {
     /// Counts the primary rows.
-    #[must_use]
     pub fn of(rows: &[DiffRow]) -> Self {
         let mut counts = Self::default();
         for row in rows.iter().filter(|row| row.primary) {

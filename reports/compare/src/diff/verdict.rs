@@ -53,7 +53,6 @@ impl Verdict {
     ];
 
     /// As in tables and in JSON.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Regressed => "regressed",
@@ -101,9 +100,7 @@ pub struct Judged {
 
 impl Judged {
     /// Judges a change.
-    ///
-    /// # Errors
-    /// When an interval leaves the range of a float.
+    /// Fails when an interval leaves the range of a float.
     pub fn of(change: &Change, rule: Rule) -> Result<Self, NoEstimate> {
         // The wider of what sessions and repeated cells show.
         let effects = || [Some(change.effect), change.least].into_iter().flatten();

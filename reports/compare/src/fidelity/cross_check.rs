@@ -58,7 +58,6 @@ pub struct CrossRow {
 
 impl CrossRow {
     /// Whether it was predicted, and within [`BOUND`].
-    #[must_use]
     pub fn holds(&self) -> bool {
         self.fitted || self.error.is_some_and(|error| error.abs() <= BOUND)
     }

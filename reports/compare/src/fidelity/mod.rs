@@ -145,7 +145,6 @@ pub type Noticed = BTreeMap<(String, String), [u64; 2]>;
 
 impl Compared {
     /// Compares every row of the record.
-    #[must_use]
     pub fn of(pair: &Pair<'_>) -> Self {
         let (real, model) = (pair.real, pair.model);
         let mut rows = figures::rows(real, model);
@@ -174,14 +173,12 @@ fn device(run: &RunRecord) -> Device {
 
 impl Fidelity {
     /// All comparisons, with the reasons of known differences.
-    #[must_use]
     pub fn of(mut records: Vec<Compared>, reasons: &Reasons) -> Self {
         let unneeded = reasons.apply(&mut records);
         Self { fidelity_format: FORMAT, records, unneeded }
     }
 
     /// What all rows say together.
-    #[must_use]
     pub fn conclusion(&self) -> Conclusion {
         let rows = self.records.iter().flat_map(|record| &record.rows);
         let unlisted = rows.filter(|row| row.reason.is_none()).map(Row::verdict);
@@ -196,19 +193,16 @@ impl Fidelity {
 
 impl Row {
     /// Its name in a list of known differences.
-    #[must_use]
     pub fn key(&self) -> String {
         format!("{} {}", self.variant, self.name)
     }
 
     /// The worst verdict of its checks.
-    #[must_use]
     pub fn verdict(&self) -> Verdict {
         self.worst().map_or(Verdict::Open, |check| check.verdict)
     }
 
     /// The check to show for the row: the first with the worst verdict.
-    #[must_use]
     pub fn worst(&self) -> Option<&Check> {
         let worst = self.checks.iter().map(|check| check.verdict).max()?;
         self.checks.iter().find(|check| check.verdict == worst)

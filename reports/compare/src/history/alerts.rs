@@ -98,7 +98,6 @@ pub struct Missing {
 
 impl Alert {
     /// Whether it is a regression by a test that holds the error of all.
-    #[must_use]
     pub fn is_regression(&self) -> bool {
         self.worse && self.kind != AlertKind::Change
     }
@@ -106,7 +105,6 @@ impl Alert {
 
 impl History {
     /// Marks the alerts that these acknowledge.
-    #[must_use]
     pub fn acknowledged(mut self, by: &[Acknowledged]) -> Self {
         for alert in &mut self.alerts {
             let covers = |one: &&Acknowledged| {
@@ -124,7 +122,6 @@ impl History {
     }
 
     /// 30 while a regression stands, 3 where a GPU stopped reporting, else 0.
-    #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         if self.unacknowledged().next().is_some() {
             ExitCode::Regression

@@ -43,9 +43,7 @@ pub enum NoBaseline {
 impl Baseline {
     /// The last segment of at least 10 sessions that are comparable with `tonight` and older. After
     /// a change the segment before it stays the baseline until the new one is long enough.
-    ///
-    /// # Errors
-    /// When there is no such segment, or a figure is not finite.
+    /// Fails when there is no such segment, or a figure is not finite.
     pub fn of(
         history: &[Session],
         declared: &[Declared],
@@ -72,9 +70,7 @@ impl Baseline {
     }
 
     /// Sessions that a person pinned, whatever changed since.
-    ///
-    /// # Errors
-    /// When a figure is not finite.
+    /// Fails when a figure is not finite.
     pub fn pinned(
         sessions: Vec<Session>,
         history: &[Session],

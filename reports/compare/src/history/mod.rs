@@ -157,9 +157,7 @@ pub struct Deviation {
 impl History {
     /// The history of these sessions, primary rows only. `by` is a label: its values have series of
     /// their own. The margin of a change is that of the records' profiles.
-    ///
-    /// # Errors
-    /// When a figure of a session is not finite.
+    /// Fails when a figure of a session is not finite.
     pub fn of(
         sessions: &[Session],
         lost: Vec<String>,

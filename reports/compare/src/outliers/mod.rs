@@ -56,15 +56,12 @@ impl Default for Options {
 }
 
 /// Whether a row compares between devices: native work rates, and retentions.
-#[must_use]
 pub const fn is_compared(key: &RowKey) -> bool {
     matches!(key.metric, Metric::NativeRate | Metric::Retention)
 }
 
 /// Compares the devices of these sessions.
-///
-/// # Errors
-/// When a figure of a session is not finite.
+/// Fails when a figure of a session is not finite.
 pub fn outliers(
     sessions: &[Session],
     lost: Vec<String>,

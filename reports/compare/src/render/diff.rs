@@ -128,9 +128,7 @@ impl RowWords {
 const VERDICT: usize = 14;
 
 /// The comparison in one of the formats.
-///
-/// # Errors
-/// When JSON or XML cannot represent it.
+/// Fails when JSON or XML cannot represent it.
 pub fn diff(
     report: &Report,
     format: Format,
@@ -149,7 +147,6 @@ pub fn diff(
 }
 
 /// The comparison with one table.
-#[must_use]
 pub fn page(report: &Report, detail: Detail) -> Page {
     let document = Document::of(report, detail);
     let heading = match detail {

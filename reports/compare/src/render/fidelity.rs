@@ -8,9 +8,7 @@ use crate::fidelity::{
 };
 
 /// The table in one of the formats. Text has the worst figure of each row, Markdown every figure.
-///
-/// # Errors
-/// When JSON cannot represent it.
+/// Fails when JSON cannot represent it.
 pub fn fidelity(table: &Fidelity, format: Format, look: Look) -> Result<String, RenderError> {
     written(|format| page(table, format), table, format, look)
 }

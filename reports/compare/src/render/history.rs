@@ -30,9 +30,7 @@ const RULES: [&str; 4] = [
 ];
 
 /// The history in one of the formats.
-///
-/// # Errors
-/// When JSON cannot represent it.
+/// Fails when JSON cannot represent it.
 pub fn history(history: &History, format: Format, look: Look) -> Result<String, RenderError> {
     let page = |format| match format {
         Format::Html => with_charts(history),

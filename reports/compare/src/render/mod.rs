@@ -93,31 +93,26 @@ fn written(
 }
 
 /// The schema of the JSON of a comparison.
-#[must_use]
 pub fn diff_schema() -> Schema {
     schemars::schema_for!(Report)
 }
 
 /// The schema of the JSON of a history.
-#[must_use]
 pub fn history_schema() -> Schema {
     schemars::schema_for!(crate::history::History)
 }
 
 /// The schema of the JSON of outliers.
-#[must_use]
 pub fn outliers_schema() -> Schema {
     schemars::schema_for!(crate::outliers::Report)
 }
 
 /// The schema of the JSON of records side by side.
-#[must_use]
 pub fn side_by_side_schema() -> Schema {
     schemars::schema_for!(crate::side_by_side::SideBySide)
 }
 
 /// The schema of the JSON of a model beside hardware.
-#[must_use]
 pub fn fidelity_schema() -> Schema {
     schemars::schema_for!(crate::fidelity::Fidelity)
 }

@@ -9,9 +9,7 @@ use super::{Format, RenderError, VIRTUAL_TITLE, written};
 use crate::outliers::{Group, Outlier, PEERS_MIN, Report};
 
 /// The report in one of the formats.
-///
-/// # Errors
-/// When JSON cannot represent it.
+/// Fails when JSON cannot represent it.
 pub fn outliers(report: &Report, format: Format, look: Look) -> Result<String, RenderError> {
     written(|_| page(report), report, format, look)
 }

@@ -8,9 +8,7 @@ use super::{Format, RenderError, VIRTUAL_TITLE, written};
 use crate::side_by_side::{Column, Entry, Line, SideBySide};
 
 /// The records in one of the formats.
-///
-/// # Errors
-/// When JSON cannot represent them.
+/// Fails when JSON cannot represent them.
 pub fn side_by_side(table: &SideBySide, format: Format, look: Look) -> Result<String, RenderError> {
     written(|_| page(table), table, format, look)
 }

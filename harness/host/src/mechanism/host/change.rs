@@ -61,7 +61,6 @@ pub enum Made {
 
 impl Change {
     /// A short description, as `plan` and `cleanup` print it.
-    #[must_use]
     pub fn describe(&self) -> String {
         let on = |on: bool| if on { "on" } else { "off" };
         match self {
@@ -98,7 +97,6 @@ impl Change {
     }
 
     /// Whether it is a setting of the device, which ends with a virtual device.
-    #[must_use]
     pub const fn is_of_device(&self) -> bool {
         !matches!(self, Self::MpsDaemon { .. } | Self::ControlGroup { .. } | Self::Folder { .. })
     }

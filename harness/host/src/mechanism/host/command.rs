@@ -17,15 +17,12 @@ pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// Time between two checks whether it has ended.
 pub(super) const STEP: Duration = Duration::from_millis(2);
 
-#[must_use]
 pub fn on_path(name: &str) -> Option<PathBuf> {
     which::which(name).ok()
 }
 
 /// Runs a command with this input and returns its output.
-///
-/// # Errors
-/// When it cannot be started, does not end in time, or ends with a status other than 0.
+/// Fails when it cannot be started, does not end in time, or ends with a status other than 0.
 pub fn run(command: Command, input: &str, doing: &str) -> Result<String, ControlError> {
     run_within(LIMIT, command, input, doing)
 }
@@ -181,7 +178,6 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// A command of this path, with no variable of the user's shell that is not listed.
-#[must_use]
 pub fn command(program: &Path) -> Command {
     process(program, Inherits::Listed)
 }
@@ -195,9 +191,7 @@ const SMI_LIMIT: Duration = Duration::from_secs(4);
 
 /// The time slice of a device, by the vendor's name in lower case; `None` where nvidia-smi does not
 /// say.
-///
-/// # Errors
-/// When nvidia-smi hangs.
+/// Fails when nvidia-smi hangs.
 pub fn found_time_slice(nvml: &Nvml) -> Result<Option<String>, ControlError> {
     let Some(program) = on_path("nvidia-smi") else {
         return Ok(None);

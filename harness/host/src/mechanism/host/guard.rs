@@ -81,15 +81,12 @@ impl Guard {
         Self { host, location, open: None, steps }
     }
 
-    #[must_use]
     pub fn host(&self) -> &dyn Control {
         &*self.host
     }
 
     /// Makes a change. The state that was found and the change are on disk first.
-    ///
-    /// # Errors
-    /// When the journal cannot be written, or the host refuses. A refused change stays in the
+    /// Fails when the journal cannot be written, or the host refuses. A refused change stays in the
     /// journal until it is undone, because a part of it may have been made.
     pub fn make(&mut self, change: Change) -> Result<Made, HostError> {
         if self.open.is_none() {
@@ -117,9 +114,7 @@ impl Guard {
     }
 
     /// Undoes all changes, last first, and compares the host with the state that was found.
-    ///
-    /// # Errors
-    /// When a change could not be undone or the host differs; the journal then stays.
+    /// Fails when a change could not be undone or the host differs; the journal then stays.
     pub fn restore(&mut self) -> Result<(), HostError> {
         let Some(open) = self.open.take() else {
             return Ok(());
@@ -166,7 +161,6 @@ fn undo_all(
 
 impl JournalLocation {
     /// The journal of this GPU in this folder.
-    #[must_use]
     pub fn new(dir: &Path, gpu: &str, virtual_device: Option<PathBuf>) -> Self {
         Self { dir: dir.to_path_buf(), gpu: gpu.to_owned(), virtual_device }
     }
@@ -283,9 +277,7 @@ impl Journal {
     }
 
     /// Writes a change before it is made. The line is on disk when this returns.
-    ///
-    /// # Errors
-    /// When it cannot be written; then the change must not be made.
+    /// Fails when it cannot be written; then the change must not be made.
     pub fn write(&mut self, change: &Change) -> Result<u64, JournalError> {
         let number = self.next;
         self.append(&Entry::Change { number, what: change.clone() })?;
@@ -294,17 +286,13 @@ impl Journal {
     }
 
     /// Writes the UUIDs of an instance that a change made, by which it is known from then on.
-    ///
-    /// # Errors
-    /// When they cannot be written; the instance must then be destroyed at once.
+    /// Fails when they cannot be written; the instance must then be destroyed at once.
     pub fn made(&mut self, number: u64, uuids: &[String]) -> Result<(), JournalError> {
         self.append(&Entry::Made { number, uuids: uuids.to_vec() })
     }
 
     /// Marks a change as undone.
-    ///
-    /// # Errors
-    /// When it cannot be written; undoing twice does no harm.
+    /// Fails when it cannot be written; undoing twice does no harm.
     pub fn mark(&mut self, number: u64) -> Result<(), JournalError> {
         self.append(&Entry::Undone { number })
     }

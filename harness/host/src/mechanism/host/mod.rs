@@ -61,14 +61,12 @@ impl ControlError {
     }
 
     /// Adds the exit status of a command.
-    #[must_use]
     pub fn with_status(mut self, status: Option<i32>) -> Self {
         self.status = status;
         self
     }
 
     /// Adds what the user can do.
-    #[must_use]
     pub fn with_remedy(mut self, remedy: Option<&'static str>) -> Self {
         self.remedy = remedy;
         self
@@ -138,9 +136,7 @@ pub struct FoundInstance {
 impl Found {
     /// Reads the state. It lacks the time slice, which only a command reports:
     /// [`Change::Timeslice`] has the value that was found.
-    ///
-    /// # Errors
-    /// When MIG mode or instances cannot be read: an unknown state cannot be restored.
+    /// Fails when MIG mode or instances cannot be read: an unknown state cannot be restored.
     pub fn read(host: &dyn Control) -> Result<Self, ControlError> {
         let mode = host.mig_mode()?;
         let mig = mode.map(|mode| mode.current);
@@ -169,7 +165,6 @@ impl Found {
     }
 
     /// The differences in one line; `None` if there are none.
-    #[must_use]
     pub fn difference(&self, now: &Self) -> Option<String> {
         let mut parts = Vec::new();
         if self.compute_mode != now.compute_mode {

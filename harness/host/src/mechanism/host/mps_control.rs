@@ -61,10 +61,8 @@ pub fn quit(daemon: &DaemonConfig, limit: Duration) -> Result<(), ControlError> 
 }
 
 /// Makes the one server of a daemon with version 3 of the interface, for its device.
-///
-/// # Errors
-/// When the daemon refuses, or lists no server afterwards: for a missing device a daemon reports
-/// success, and the clients would run without MPS.
+/// Fails when the daemon refuses, or lists no server afterwards: for a missing device a daemon
+/// reports success, and the clients would run without MPS.
 pub fn create_server(daemon: &DaemonConfig) -> Result<(), ControlError> {
     let device = format!("--allowed-devices={}", daemon.device);
     run_v3(daemon, &["server", "create", DaemonConfig::SERVER, &device])?;
@@ -201,7 +199,6 @@ impl DaemonConfig {
     pub const SERVER: &str = "tenants";
 
     /// The folder in which clients connect to that server.
-    #[must_use]
     pub fn server_folder(&self) -> PathBuf {
         self.pipes.join(Self::SERVER)
     }
@@ -220,7 +217,6 @@ const PIPES: &str = "CUDA_MPS_PIPE_DIRECTORY";
 const STEP: Duration = Duration::from_millis(10);
 
 /// Process ids of the daemon, the servers and the front ends of this folder.
-#[must_use]
 pub fn mps_processes(pipes: &Path) -> Vec<u32> {
     // `/proc` is readable wherever this program runs: it starts from `/proc/self/exe`. A process
     // that ends during the search is left out.
@@ -245,7 +241,6 @@ fn serves(process: &Process, pipes: &Path) -> bool {
 
 /// Waits for the processes of this folder to end by themselves, and then ends them. Returns whether
 /// all have ended.
-#[must_use]
 pub fn end_processes(pipes: &Path, patience: Duration, grace: Duration) -> bool {
     for (signal, patience) in
         [(None, patience), (Some(Signal::TERM), grace), (Some(Signal::KILL), grace)]

@@ -56,19 +56,16 @@ pub struct RealHost {
 }
 
 impl RealHost {
-    #[must_use]
     pub fn new(nvml: Arc<Nvml>) -> Self {
         Self { nvml: Some(nvml), haste: Haste::Patient }
     }
 
     /// A host without its device, which is gone.
-    #[must_use]
     pub fn without_device() -> Self {
         Self { nvml: None, haste: Haste::Patient }
     }
 
     /// The same with other limits.
-    #[must_use]
     pub fn with(self, haste: Haste) -> Self {
         Self { haste, ..self }
     }

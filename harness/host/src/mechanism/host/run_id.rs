@@ -53,13 +53,11 @@ impl RunId {
     }
 
     /// Process id of the coordinator.
-    #[must_use]
     pub const fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Whether the coordinator still lives, as far as `own` can tell.
-    #[must_use]
     pub fn life(&self, own: &Self) -> Life {
         if self.boot != own.boot {
             Life::EarlierBoot
@@ -73,7 +71,6 @@ impl RunId {
     }
 
     /// A text for the names of its folders that no other run has.
-    #[must_use]
     pub fn short(&self) -> String {
         let boot: String = self.boot.chars().take(4).collect();
         format!("{}-{:x}-{boot}", self.pid, self.started)

@@ -79,13 +79,11 @@ pub struct Gpu {
 impl Machine {
     /// Shared memory that the driver reserves for each block: 1 KiB from compute capability 8 on
     /// (CUDA C++ Programming Guide, "Shared Memory").
-    #[must_use]
     pub fn shared_reserved_bytes(&self) -> u32 {
         if self.compute_capability().0 >= 8 { 1 << 10 } else { 0 }
     }
 
     /// Maximum shared memory of a block, with opt-in.
-    #[must_use]
     pub fn shared_opt_in_bytes(&self) -> u32 {
         (self.gpu.shared_per_sm_kib << 10) - self.shared_reserved_bytes()
     }
@@ -182,7 +180,6 @@ impl Machine {
     /// alone (81 KiB) and 7 % in whole runs (85, `h100-80`), the second to the same, within 6 %.
     /// Unchanged, they give those rows of an H200 within 9 % (`h200`). The limit of an SM holds for
     /// each kernel: one block of a victim between seven others had all of its requests in flight.
-    #[must_use]
     pub fn in_flight(&self, resident: &Resident) -> InFlight {
         let kib = |kib: u32| f64::from(kib) * 1024.0;
         let (blocks, sms) = (resident.blocks as f64, resident.sms.max(1) as f64);

@@ -100,7 +100,6 @@ pub enum Virtualization {
 
 impl Machine {
     /// The SM clock when the power cap does not lower it.
-    #[must_use]
     pub fn sm_clock_mhz(&self) -> u32 {
         let set = self.circumstances.application_sm_clock_mhz;
         set.unwrap_or(self.gpu.sm_clock_mhz)

@@ -97,7 +97,6 @@ impl Under {
     pub const ALL: [Self; 2] = [Self::TimeSlicing, Self::Mps];
 
     /// Its name in files and lists.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TimeSlicing => "time-slicing",
@@ -136,7 +135,6 @@ impl Default for Reply {
 
 impl Reply {
     /// The error code; `None` without one.
-    #[must_use]
     pub const fn code(self) -> Option<i32> {
         match self {
             Self::Code(code) => Some(code),
@@ -168,7 +166,6 @@ pub enum Evidence {
 
 impl Evidence {
     /// Its name in files and lists.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Documented => "documented",
@@ -178,7 +175,6 @@ impl Evidence {
 }
 
 impl FaultRow {
-    #[must_use]
     pub fn is_of(&self, fault: &str, under: Under) -> bool {
         self.under.is_none_or(|own| own == under) && self.faults.iter().any(|name| name == fault)
     }

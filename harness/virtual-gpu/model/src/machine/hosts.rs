@@ -38,9 +38,7 @@ fn usual() -> String {
 }
 
 /// The known hosts.
-///
-/// # Errors
-/// When their file is wrong.
+/// Fails when their file is wrong.
 pub fn hosts() -> Result<Vec<Host>, MachineError> {
     #[derive(Deserialize)]
     struct File {
@@ -51,9 +49,7 @@ pub fn hosts() -> Result<Vec<Host>, MachineError> {
 
 impl Host {
     /// Its machine.
-    ///
-    /// # Errors
-    /// When the changes make no valid machine.
+    /// Fails when the changes make no valid machine.
     pub fn machine(&self) -> Result<Machine, MachineError> {
         let base = BUILT_IN.iter().find(|(name, _)| *name == self.on);
         let mut machine: Table = read(PATH, base.map_or("", |(_, text)| text))?;

@@ -66,7 +66,6 @@ impl Machine {
     /// SMs of an instance of this profile. Without a figure in the file: the SMs are divided into
     /// one more part than there are slices, and each slice has one part; the profile with every
     /// slice has all SMs.
-    #[must_use]
     pub fn profile_sms(&self, mig: &Mig, profile: &Profile) -> u32 {
         profile.sm.unwrap_or_else(|| {
             if profile.slices >= mig.slices {
@@ -79,7 +78,6 @@ impl Machine {
 
     /// Memory of an instance of this profile. Without a figure in the file: its slots' share of the
     /// memory that the driver does not reserve.
-    #[must_use]
     pub fn profile_memory_mib(&self, mig: &Mig, profile: &Profile) -> u64 {
         let usable = self.memory.total_mib - self.memory.reserved_mib;
         profile

@@ -234,9 +234,7 @@ pub struct HostCosts {
 
 impl Machine {
     /// The built-in machine with this name, or the machine in the file at this path.
-    ///
-    /// # Errors
-    /// When there is neither, or the text is not a valid machine file.
+    /// Fails when there is neither, or the text is not a valid machine file.
     pub fn load(name: &str) -> Result<Self, MachineError> {
         if let Some((_, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
             return Self::parse(name, text);
@@ -255,9 +253,7 @@ impl Machine {
     }
 
     /// Parses a machine file; `path` is for messages.
-    ///
-    /// # Errors
-    /// When the text is not a valid machine file.
+    /// Fails when the text is not a valid machine file.
     pub fn parse(path: &str, text: &str) -> Result<Self, MachineError> {
         let mut machine: Self = read(path, text)?;
         machine.check(path)?;
@@ -299,7 +295,6 @@ impl Machine {
         self.check_sharing(path)
     }
 
-    #[must_use]
     pub fn rules(&self) -> Rules {
         Rules {
             slice_ns: self.scheduler.slice_us * 1_000,
@@ -325,7 +320,6 @@ impl Machine {
     }
 
     /// Compute capability as two numbers; 0.0 if the text is not `major.minor`.
-    #[must_use]
     pub fn compute_capability(&self) -> (u32, u32) {
         let mut parts = self.gpu.compute_capability.split('.').map(str::parse);
         match (parts.next(), parts.next()) {
@@ -335,7 +329,6 @@ impl Machine {
     }
 
     /// CUDA version as the driver reports it: 1000 * major + 10 * minor.
-    #[must_use]
     pub fn cuda_version(&self) -> i32 {
         let mut parts = self.gpu.cuda.split('.').map(str::parse::<i32>);
         match (parts.next(), parts.next()) {
@@ -346,13 +339,11 @@ impl Machine {
 
     /// Whether the driver is newer than CUDA 13.0 and supports attributes, fields and profiles
     /// added since.
-    #[must_use]
     pub fn is_after_cuda_13_0(&self) -> bool {
         self.cuda_version() > 13_000
     }
 
     /// The device's UUID in NVML's format, derived from the machine's name.
-    #[must_use]
     pub fn uuid(&self) -> String {
         format!("GPU-{}", uuid_of(self.name.as_bytes()))
     }
@@ -377,7 +368,6 @@ fn read_text(path: &Path) -> std::io::Result<String> {
 }
 
 /// A UUID in NVML's format without its prefix, derived from a name.
-#[must_use]
 pub fn uuid_of(name: &[u8]) -> String {
     let hash = blake3::hash(name).to_hex();
     format!(

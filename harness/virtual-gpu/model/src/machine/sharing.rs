@@ -137,7 +137,6 @@ pub struct Defects {
 
 impl Defects {
     /// The bytes that a memory limit of MPS allows, planted excess included.
-    #[must_use]
     pub fn with_overshoot(&self, limit: u64) -> u64 {
         (limit as f64 * (1.0 + self.mps_memory_overshoot)) as u64
     }
@@ -158,7 +157,6 @@ const BYPASSES: [&str; 9] = [
 
 impl Machine {
     /// Every planted defect as its line in the file; includes perfect isolation.
-    #[must_use]
     pub fn planted(&self) -> Vec<String> {
         let isolated = self.scheduler.isolated.then(|| "scheduler.isolated = true".to_owned());
         let text = |defects: &Defects| toml::to_string(defects).unwrap_or_default();
@@ -169,7 +167,6 @@ impl Machine {
     }
 
     /// All planted noise as its lines in the file: every value above zero.
-    #[must_use]
     pub fn noise_lines(&self) -> Vec<String> {
         let Noise { request, epoch, epoch_ms, session, call, turn, recovery, warm_up, warm_up_s } =
             self.noise;
@@ -192,20 +189,17 @@ impl Machine {
             .collect()
     }
 
-    #[must_use]
     pub fn mps_server_bytes(&self) -> u64 {
         let own = self.mps.as_ref().and_then(|mps| mps.server_mib);
         own.unwrap_or(self.memory.context_mib) << 20
     }
 
-    #[must_use]
     pub fn mps_client_bytes(&self) -> u64 {
         let own = self.mps.as_ref().and_then(|mps| mps.client_mib);
         own.unwrap_or(self.memory.context_mib) << 20
     }
 
     /// Time slice at a level: 0 default, 1 short, 2 medium, 3 long; `None` if it cannot be set.
-    #[must_use]
     pub fn slice_ns(&self, level: u32) -> Option<u64> {
         let levels = self.scheduler.levels?;
         let us = match level {
@@ -221,7 +215,6 @@ impl Machine {
     /// SMs that an MPS client with this percentage can use of `sms`, with the planted error:
     /// rounded down to pairs of SMs, and no less than the smallest partition. An H200 gave 8 of its
     /// 132 at 1 %, 12 at 10 % and 42 at 33 % (reports/facts/h200_580.159.04/mps-percentages.txt).
-    #[must_use]
     pub fn mps_sms(&self, percentage: u32, sms: u32) -> u32 {
         if self.defects.mps_percentage_ignored {
             return sms;

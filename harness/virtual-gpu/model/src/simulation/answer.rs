@@ -56,7 +56,6 @@ pub struct FaultRules {
 impl FaultRules {
     /// The answer to a fault of a context, which is a client of this MPS server or of none
     /// ([`NONE`]).
-    #[must_use]
     pub const fn answer(&self, cause: Cause, server: u32) -> &Answer {
         let [alone, client] = &self.answers[cause as usize];
         if server == NONE { alone } else { client }

@@ -77,7 +77,6 @@ pub fn terminate(state: &mut State, rules: &Rules, context: u32) {
 }
 
 /// Whether the Xid log still holds a fatal fault; ends of processes do not count.
-#[must_use]
 pub fn was_fatal(state: &State) -> bool {
     let mut xids = state.xids.live().iter();
     xids.any(|xid| xid.number != XID_PREEMPTIVE_REMOVAL)

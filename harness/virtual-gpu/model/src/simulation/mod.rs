@@ -111,7 +111,6 @@ pub fn settle(state: &mut State, queues: &dyn Queues, rules: &Rules) {
 }
 
 /// The instant of the next event; [`NEVER`] if nothing is under way.
-#[must_use]
 pub fn next_event_ns(state: &State, queues: &dyn Queues) -> u64 {
     let now = state.now_ns;
     let mut next = compute::next_switch_ns(state).min(fault::next_ns(state));

@@ -36,7 +36,6 @@ pub struct Limit {
 }
 
 /// The speed of each of `count` kernels under these limits, in fixed point.
-#[must_use]
 pub fn fair_speeds(count: usize, limits: &[Limit]) -> Vec<u64> {
     // The speed at which each limit (a row) lets each kernel run.
     let mut levels = vec![ONE; limits.len() * count];

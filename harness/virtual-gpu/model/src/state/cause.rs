@@ -17,7 +17,6 @@ macro_rules! causes {
             pub const ALL: [Self; CAUSES] = [$(Self::$cause),*];
 
             /// Its fault in a machine file: where one exists, the name in `gpubench list faults`.
-            #[must_use]
             pub const fn fault(self) -> &'static str {
                 [$($fault),*][self as usize]
             }

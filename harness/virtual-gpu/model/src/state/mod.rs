@@ -242,7 +242,6 @@ pub struct Stream {
 
 impl Stream {
     /// A stream of a context, without work.
-    #[must_use]
     pub fn of(context: u32, order: Order) -> Self {
         Self { live: true, context, order, ..Self::default() }
     }
@@ -317,7 +316,6 @@ macro_rules! state {
 
         impl State {
             /// A new device.
-            #[must_use]
             pub fn new($($argument: $given),*) -> Box<Self> {
                 Box::new(Self { $($field: $first),* })
             }

@@ -18,7 +18,6 @@ pub enum Order {
     Legacy,
 }
 
-#[must_use]
 pub fn implicit_waits(state: &State, stream: usize) -> Vec<(u32, u64)> {
     let own = &state.streams.rows[stream];
     let wanted = match own.order {
@@ -51,7 +50,6 @@ pub fn waited(state: &mut State, stream: usize, operations: &[(u32, u64)]) {
 /// The streams that a wait for a stream includes: for the legacy stream also every blocking one,
 /// since its handle stands for them (CUDA C++ Programming Guide, "Prohibited and Unhandled
 /// Operations" of stream capture).
-#[must_use]
 pub fn covered(state: &State, stream: usize) -> Vec<(u32, u64)> {
     let own = &state.streams.rows[stream];
     let rows = state.streams.live().iter().enumerate();

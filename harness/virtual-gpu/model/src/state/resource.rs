@@ -18,7 +18,6 @@ macro_rules! resources {
             pub const ALL: [Self; [$(Location::$location),*].len()] = [$(Self::$resource),*];
 
             /// What divides it.
-            #[must_use]
             pub const fn location(self) -> Location {
                 [$(Location::$location),*][self as usize]
             }

@@ -26,7 +26,6 @@ pub struct Xid {
 
 impl Xid {
     /// An Xid without a number that names the process of a context and its instance.
-    #[must_use]
     pub fn of_context(state: &State, context: u32, fault: i32) -> Self {
         let source = &state.contexts.rows[context as usize];
         let engine = &state.engines.rows[source.engine as usize];
@@ -37,7 +36,6 @@ impl Xid {
         Self { fault, instance, ..Self::default() }.naming(state, source.process)
     }
 
-    #[must_use]
     pub fn naming(self, state: &State, process: u32) -> Self {
         let Process { pid, name, .. } = state.processes.rows[process as usize];
         Self { pid, name, ..self }
@@ -54,7 +52,6 @@ impl State {
     }
 
     /// The Xids after the first `before`, as far as they are kept.
-    #[must_use]
     pub fn xids_since(&self, before: u64) -> Vec<Xid> {
         let kept = before.max(self.xids_raised.saturating_sub(XIDS as u64));
         (kept..self.xids_raised)

@@ -131,9 +131,7 @@ pub(super) fn check(program: &Program, launch: &Launch<'_>) -> Result<usize, Str
 ///
 /// A block that waits for a change of memory runs on beside all blocks of the grid that follow it,
 /// at most `resident_blocks` at the same time; the execution then ends with the grid.
-///
-/// # Errors
-/// The first fault; a deadlock if all live threads wait.
+/// Fails with the first fault; a deadlock if all live threads wait.
 pub fn execute(
     program: &Program,
     launch: &Launch<'_>,
@@ -224,9 +222,7 @@ impl Together {
 }
 
 /// Runs all blocks of a launch concurrently.
-///
-/// # Errors
-/// The first fault; a deadlock if all live blocks wait.
+/// Fails with the first fault; a deadlock if all live blocks wait.
 pub fn execute_cooperative(
     program: &Program,
     launch: &Launch<'_>,

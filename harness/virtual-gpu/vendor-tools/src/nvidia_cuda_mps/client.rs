@@ -63,9 +63,7 @@ pub fn once(pipe: &Path, command: &str) -> Result<(), MpsError> {
 }
 
 /// Sends one command to the daemon of a pipe directory and returns its answer.
-///
-/// # Errors
-/// When no daemon answers.
+/// Fails when no daemon answers.
 pub fn send(pipe: &Path, command: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(pipe.join(CONTROL_SOCKET))?;
     writeln!(stream, "{command}")?;

@@ -120,7 +120,6 @@ impl MpsError {
 }
 
 /// Runs the control command with its whole argument vector, and returns its status.
-#[must_use]
 pub fn control(argv: &[OsString], programs: &Programs) -> u8 {
     let done = options::parse(argv).and_then(|options| match &options.mode {
         Mode::Front => client::run(&Folders::from_environment(options.protocol).pipe),
@@ -135,7 +134,6 @@ pub fn control(argv: &[OsString], programs: &Programs) -> u8 {
 }
 
 /// Runs the server command, and returns its status.
-#[must_use]
 pub fn server() -> u8 {
     finish(SERVER, serve::run())
 }

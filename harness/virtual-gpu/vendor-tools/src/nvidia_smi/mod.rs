@@ -47,7 +47,6 @@ enum Request {
 }
 
 /// Runs the command on the device of the environment, and returns its exit code.
-#[must_use]
 pub fn run(argv: &[OsString]) -> u8 {
     let answer = match std::env::var_os(session::ENV) {
         None => refusal(NO_DRIVER, "NVIDIA-SMI has failed: no virtual GPU was started"),
@@ -64,9 +63,7 @@ pub fn run(argv: &[OsString]) -> u8 {
 }
 
 /// Answers the command's arguments, without the command's name.
-///
-/// # Errors
-/// When the device cannot be used.
+/// Fails when the device cannot be used.
 pub fn answer(args: &[OsString], device: &Device) -> Result<Answer, DeviceError> {
     let args: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
     let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();

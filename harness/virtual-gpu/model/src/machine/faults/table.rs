@@ -63,7 +63,6 @@ fn fixed(xids: &[u32]) -> [u32; XIDS_OF_FAULT] {
 }
 
 impl Machine {
-    #[must_use]
     pub fn fault_row(&self, fault: &str, under: Under) -> Option<&FaultRow> {
         let rows = || self.faults.rows.iter().filter(|row| row.is_of(fault, under));
         let own = rows().find(|row| row.under.is_some());
@@ -89,7 +88,6 @@ impl Machine {
     }
 
     /// How faults are answered on this machine, and which contexts they reach.
-    #[must_use]
     pub fn fault_rules(&self) -> FaultRules {
         let (mps, defects) = (self.mps.as_ref(), &self.defects);
         FaultRules {
@@ -120,9 +118,7 @@ impl Machine {
 }
 
 /// The table that every machine inherits.
-///
-/// # Errors
-/// When its text is wrong.
+/// Fails when its text is wrong.
 pub fn documented() -> Result<Faults, MachineError> {
     let documented = error::read(DOCUMENTED.0, DOCUMENTED.1)?;
     check(DOCUMENTED.0, &documented)?;
