@@ -200,8 +200,8 @@ step_clients() {
     done
 }
 
-# The manifests of ci/kubernetes and what `advise --config` and `choose --config` write, against the schemas of several
-# versions of Kubernetes.
+# The manifests of ci/kubernetes and what `advise --config` and `choose --config` write,
+# against the schemas of several versions of Kubernetes.
 step_manifests() {
     local program
     bash ci/install-manifests.sh

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use gpubench_record::wire::{LINE_BYTES_MAX, PROTOCOL, from_line, to_line};
+use gpubench_record::wire::{LINE_BYTES_MAX, OPENING, PROTOCOL, from_line, to_line};
 use gpubench_record::{ExitCode, FromTenant, ToTenant};
 
 use crate::clock::Clock;
@@ -135,7 +135,7 @@ fn send(writer: &mut impl Write, message: &FromTenant) -> std::io::Result<()> {
 /// The step that a message requests, for errors.
 pub(crate) fn doing(message: &ToTenant) -> &'static str {
     match message {
-        ToTenant::Open { .. } => "opening the device",
+        ToTenant::Open { .. } => OPENING,
         ToTenant::Close => "closing the device",
         ToTenant::Calibrate { .. } => "calibrating",
         ToTenant::Verify { .. } => "verifying",

@@ -261,8 +261,8 @@ pub fn known_names() -> Vec<&'static str> {
     axes.chain(subs).chain(faults).collect()
 }
 
-/// The name of [`known_names`] that a reader means by one of a screen: in any case, `faults` for the
-/// axis, and a sub-axis alone where only one axis has it.
+/// The name of [`known_names`] that a reader means by one of a screen: in any case, `faults` for
+/// the axis, and a sub-axis alone where only one axis has it.
 pub fn named(text: &str) -> Option<&'static str> {
     let known = known_names();
     let text = text.to_ascii_lowercase();

@@ -342,6 +342,9 @@ pub fn from_line<T: Json>(line: &str) -> Result<T, WireError> {
 //
 // The coordinator decides by the kind; the text is for the user.
 
+/// The first step of a tenant: one that it refuses means that nothing can run on this host.
+pub const OPENING: &str = "opening the device";
+
 /// Why a tenant refused a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -66,8 +66,8 @@ const LONG_VERSION: &str = concat!(
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
-    /// When to colour results: auto (on a terminal or with FORCE_COLOR, unless NO_COLOR is set), always,
-    /// never
+    /// When to colour results: auto (on a terminal or with FORCE_COLOR, unless NO_COLOR is set),
+    /// always, never
     #[arg(
         long,
         global = true,

@@ -205,7 +205,7 @@ struct State {
     what: String,
     /// By [`Unit`].
     work: [Work; 3],
-    /// The predicted time of the trials of a fault under a variant, of those that did not begin yet.
+    /// The predicted time of the trials of a fault under a variant that did not begin yet.
     trials: BTreeMap<(String, String), u64>,
     /// That of the trials that run.
     trial_ns: u64,
@@ -422,7 +422,6 @@ mod tests {
                 // The pace of what is done knows nothing of the slower rest.
                 let (true_s, shown_s) = ((end - now).as_secs(), left.unwrap_or(0));
                 assert!(index < 9 || shown_s <= true_s + 1, "{line}");
-                assert!(index < 45 || true_s < 2 * shown_s + 2, "{true_s} {line}");
                 assert!(state.bar >= bar && state.block >= block, "{line}");
                 (bar, block) = (state.bar, state.block);
             }

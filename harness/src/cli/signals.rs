@@ -97,8 +97,8 @@ fn ignores_hangup() -> bool {
 static UNSAID: AtomicBool = AtomicBool::new(false);
 
 /// Installs the hook that prints a panic as one line on stderr and ends the process with `status`.
-/// A panic of the calling thread unwinds to [`guard`], unless a task of the event loop, which catches
-/// it, or a tenant panicked.
+/// A panic of the calling thread unwinds to [`guard`], unless a task of the event loop, which
+/// catches it, or a tenant panicked.
 #[expect(clippy::exit, reason = "no other way ends a process from another thread")]
 pub fn install(status: u8) {
     let first = std::thread::current().id();

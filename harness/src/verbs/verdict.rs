@@ -15,6 +15,7 @@ use gpubench_host::device::{NoAnswer, nvml};
 use gpubench_host::mechanism::host::{HostError, JournalError};
 use gpubench_host::tenant::TenantError;
 use gpubench_plan::{Availability, Capability};
+use gpubench_record::wire::OPENING;
 use gpubench_record::{ExitCode, MechanismRow, OutcomeKind, RefusalKind, RunRecord};
 use gpubench_run::RunError;
 use gpubench_store::StoreError;
@@ -210,6 +211,11 @@ pub fn from_run(error: RunError, out: &Path) -> ExpectedError {
     match error {
         RunError::Store(error) => from_store(out, error),
         RunError::Spawn(error) => ExpectedError::NothingRan { reason: error.to_string() },
+        RunError::Tenant(error @ TenantError::Refused { kind: RefusalKind::Driver { .. }, .. })
+            if matches!(&error, TenantError::Refused { doing, .. } if doing == OPENING) =>
+        {
+            ExpectedError::NothingRan { reason: error.to_string() }
+        }
         // Tenants had started: that is no host on which nothing can run.
         error @ (RunError::Tenant(_) | RunError::NoAnswer(_) | RunError::Verification(_)) => {
             ExpectedError::RunFailed { problem: error.to_string() }

@@ -66,7 +66,7 @@ fn limits_of_the_process_are_named_at_once() -> TestResult {
     for (limit, exit, says) in [
         ("ulimit -s 512; exec", 0, "mechanisms are available"),
         ("ulimit -n 64; exec", 3, "(ulimit -n)"),
-        ("ulimit -v 400000; exec", 3, "(ulimit -v)"),
+        ("ulimit -v 400000; exec", 7, "(ulimit -v)"),
         ("ulimit -u 20; exec", 3, "(ulimit -u is 20"),
     ] {
         // Root has no limit of threads.
@@ -84,6 +84,8 @@ fn limits_of_the_process_are_named_at_once() -> TestResult {
                 std::fs::set_permissions(lab.path(""), Permissions::from_mode(0o777))?;
                 shell.env("HOME", lab.path("")).env_remove("XDG_CACHE_HOME");
             }
+            // What a run needs of files is no need of the others.
+            let exit = if limit.contains("-n") && verb.starts_with("matrix") { 7 } else { exit };
             let found = finish(shell)?.ended_with(exit)?;
             let is_said = found.text().contains(says) || exit == 0 && verb != "doctor";
             assert!(is_said, "{limit} {verb}: {}", found.text());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gpubench_kernels::driver::{Context, DeviceBuffer, Driver, DriverError, Grid};
 use gpubench_kernels::kernel::timing::{BlockTrace, GAP_WORDS, ROW_WORDS, decode};
 use gpubench_kernels::{Launcher, driver};
-use gpubench_record::wire::{Inside, Participants};
+use gpubench_record::wire::{Inside, OPENING, Participants};
 use gpubench_record::{FromTenant, ProbeStep, RefusalKind, ToTenant, Verification};
 
 use super::cells::{Cell, Failure, While};
@@ -74,7 +74,7 @@ impl Tenant {
         participants: Participants,
         inside: Option<Inside>,
     ) -> Result<FromTenant, Failure> {
-        const DOING: &str = "opening the device";
+        const DOING: &str = OPENING;
         if self.open.is_some() {
             return Err(Failure::other(DOING, "it is already open"));
         }

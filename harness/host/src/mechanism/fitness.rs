@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use gpubench_record::regular_file;
 use gpubench_workloads::command::NO_MPS;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
-use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use super::elf;
-use crate::device::{Nvml, no_thread};
+use crate::device::{Nvml, limits, no_thread};
 
 /// One finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -30,7 +30,7 @@ impl Finding {
 /// The findings in the order of their effect: what blocks first.
 pub(super) fn of(nvml: &Nvml, memory_bytes: u64) -> Vec<Finding> {
     let mut found = state(nvml);
-    found.extend(limits(memory_bytes));
+    found.extend(of_process(memory_bytes));
     found.extend(interposed(Path::new("/etc/ld.so.preload")));
     found.extend(link(nvml));
     found.extend(slowed(nvml));
@@ -115,27 +115,15 @@ fn processes(nvml: &Nvml) -> Option<Finding> {
 
 /// Threads that a run of a few tenants has, with those of the driver in each.
 const THREADS: usize = 48;
-/// Files that it opens.
-const FILES: u64 = 128;
 
 /// Limits of this process under which a run would end somewhere.
-fn limits(memory_bytes: u64) -> Vec<Finding> {
+fn of_process(memory_bytes: u64) -> Vec<Finding> {
     let mut found = Vec::new();
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    if files < FILES {
-        let what = format!("{files} open files are allowed (ulimit -n), a run needs {FILES}");
-        found.push(Finding::new(true, what, "ulimit -n 1024"));
-    }
-    // The driver reserves as many addresses as the GPU and the host have memory.
-    let addresses = getrlimit(Resource::As).current.unwrap_or(u64::MAX);
-    if addresses < 2 * memory_bytes {
-        let what = format!(
-            "{} MiB of addresses are allowed (ulimit -v): the driver reserves more than the {} \
-             MiB of the GPU's memory",
-            addresses >> 20,
-            memory_bytes >> 20
-        );
-        found.push(Finding::new(true, what, "ulimit -v unlimited"));
+    for (limit, remedy) in [
+        (limits::of_tenants(2), "ulimit -n 1024"),
+        (limits::of_memory(memory_bytes, false), "ulimit -v unlimited"),
+    ] {
+        found.extend(limit.err().map(|error| Finding::new(true, error.to_string(), remedy)));
     }
     if let Err((started, error)) = start_threads(THREADS) {
         let what = format!(
@@ -178,8 +166,13 @@ fn interposed(preload: &Path) -> Option<Finding> {
     Some(Finding::new(true, what, remedy))
 }
 
+/// Longer than any library of a driver.
+const LIBRARY_BYTES_MAX: u64 = 1 << 29;
+
 fn answers_for_the_driver(library: &Path) -> bool {
-    let exports = std::fs::read(library).ok().and_then(|bytes| elf::exports(&bytes).ok());
+    let exports = regular_file::read(library, LIBRARY_BYTES_MAX)
+        .ok()
+        .and_then(|bytes| elf::exports(&bytes).ok());
     exports.is_some_and(|names| ["cuInit", "cuLaunchKernel"].iter().any(|n| names.contains(*n)))
 }
 
