@@ -14,7 +14,7 @@ plain_target="${CARGO_TARGET_DIR:-target}"
 export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
-steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines contention
+steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines forged contention
     profiles nights diff clients manifests slurm prometheus packages crates hardware aarch64)
 package=(--locked -p gpubench-workloads)
 
@@ -132,6 +132,12 @@ one_test() {
 step_machines() {
     GPUBENCH_MACHINES="${GPUBENCH_MACHINES:-1-200}" \
         one_test machines::random_machines_have_their_planted_retention_and_level
+}
+
+# Every value of a record forged once: each is refused, named or scored again.
+step_forged() {
+    GPUBENCH_FORGED=all \
+        one_test integrity::a_record_with_one_forged_value_is_refused_named_or_scored_again
 }
 
 # Whole runs with a planted loss: how often `diff` finds it. GPUBENCH_GROUPS (30) sets how many

@@ -399,6 +399,9 @@ pub enum Verification {
     Failed {
         /// What went wrong.
         problem: String,
+        /// The `CUresult`, where the driver refused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<i32>,
     },
 }
 
@@ -407,7 +410,7 @@ impl fmt::Display for Verification {
         match self {
             Self::Correct => f.write_str("ok"),
             Self::Waived { reason } => write!(f, "waived: {reason}"),
-            Self::Failed { problem } => f.write_str(problem),
+            Self::Failed { problem, .. } => f.write_str(problem),
         }
     }
 }
@@ -448,7 +451,7 @@ mod tests {
         let results = [
             ("compute", Verification::Correct),
             ("tensor", Verification::Waived { reason: "no tensor cores".to_owned() }),
-            ("dram-copy", Verification::Failed { problem: "byte 3 is 0".to_owned() }),
+            ("dram-copy", Verification::Failed { problem: "byte 3 is 0".to_owned(), code: None }),
         ];
         let results = results.map(|(name, found)| (name.to_owned(), found));
         let verified = FromTenant::Verified { results: results.into() };

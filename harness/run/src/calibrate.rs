@@ -135,6 +135,10 @@ async fn binding(tenants: &TenantSet) -> Result<CalibrationBinding, RunError> {
     Ok(identity::binding(&tenants.handles().identity(), peaks))
 }
 
+/// With which the driver refuses to load a module, whatever it computes (cuda.h): invalid image, no
+/// binary for the GPU, invalid PTX, no compiler of PTX, newer PTX, compilation disabled.
+const UNLOADABLE: [i32; 6] = [200, 209, 218, 221, 222, 223];
+
 /// Verifies kernels; returns the workloads that this device cannot run, with the reason.
 async fn verify(
     tenants: &mut TenantSet,
@@ -144,18 +148,23 @@ async fn verify(
     let message = ToTenant::Verify { workloads: names.iter().cloned().collect() };
     match tenants.ask(slot, &message, "verifying its kernels", CALIBRATION_LIMIT).await? {
         FromTenant::Verified { results } => {
-            let (mut waived, mut wrong) = (BTreeMap::new(), Vec::new());
+            let (mut waived, mut wrong, mut codes) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
             for (name, found) in results {
                 match found {
                     Verification::Correct => {}
                     Verification::Waived { reason } => {
                         waived.insert(name, reason);
                     }
-                    Verification::Failed { problem } => wrong.push(format!("{name}: {problem}")),
+                    Verification::Failed { problem, code } => {
+                        wrong.push(format!("{name}: {problem}"));
+                        codes.insert(code.filter(|code| UNLOADABLE.contains(code)));
+                    }
                 }
             }
             if wrong.is_empty() {
                 Ok(waived)
+            } else if !codes.contains(&None) {
+                Err(RunError::Unloadable(wrong.join("; ")))
             } else {
                 Err(RunError::Verification(wrong.join("; ")))
             }

@@ -78,6 +78,8 @@ pub enum RunError {
     /// Kernels compute wrong results on this device, so their measurements mean nothing.
     #[error("kernel verification failed: {0}")]
     Verification(String),
+    #[error("no kernel can be loaded: {0}")]
+    Unloadable(String),
     /// The disk has no room for the samples of another cell.
     #[error("no space left for samples")]
     DiskFull,

@@ -216,6 +216,7 @@ pub fn from_run(error: RunError, out: &Path) -> ExpectedError {
         {
             ExpectedError::NothingRan { reason: error.to_string() }
         }
+        error @ RunError::Unloadable(_) => ExpectedError::NothingRan { reason: error.to_string() },
         // Tenants had started: that is no host on which nothing can run.
         error @ (RunError::Tenant(_) | RunError::NoAnswer(_) | RunError::Verification(_)) => {
             ExpectedError::RunFailed { problem: error.to_string() }

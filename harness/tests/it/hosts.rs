@@ -4,6 +4,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gpubench_virtual_gpu::machine::{Host, hosts};
@@ -46,13 +47,27 @@ fn wrong(lab: &Lab, host: &Host, verb: &str) -> Result<Option<String>, crate::su
 
 #[test]
 fn every_host_is_answered_the_same_by_every_verb_and_in_time() -> TestResult {
-    let mut problems = Vec::new();
-    for host in hosts()? {
-        for verb in ["doctor", "plan", "matrix"] {
-            let lab = Lab::on(&host.name)?.profile(PROFILE)?;
-            problems.extend(wrong(&lab, &host, verb)?);
+    // Most of the time of a host that hangs is waiting.
+    let (hosts, next) = (hosts()?, AtomicUsize::new(0));
+    let work = || -> Result<Vec<String>, crate::support::Error> {
+        let mut problems = Vec::new();
+        while let Some(host) = hosts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            for verb in ["doctor", "plan", "matrix"] {
+                let lab = Lab::on(&host.name)?.profile(PROFILE)?;
+                problems.extend(wrong(&lab, host, verb)?);
+            }
         }
-    }
+        Ok(problems)
+    };
+    let found = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        let joined = threads.into_iter().map(|thread| match thread.join() {
+            Ok(problems) => problems,
+            Err(_) => Err("a worker panicked".into()),
+        });
+        joined.collect::<Result<Vec<_>, _>>()
+    })?;
+    let problems = found.concat();
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
     Ok(())
 }

@@ -261,7 +261,9 @@ fn a_record_with_one_forged_value_is_refused_named_or_scored_again() -> TestResu
         }
         Ok(())
     };
-    for (class, place) in &all {
+    // Every fifth class; all of them in `bash ci/long.sh forged`.
+    let step = if std::env::var_os("GPUBENCH_FORGED").is_some() { 1 } else { 5 };
+    for (class, place) in all.iter().step_by(step) {
         let mut changed = whole.clone();
         forge(changed.pointer_mut(place).ok_or("no value")?);
         tried(class, &changed)?;

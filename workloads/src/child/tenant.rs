@@ -148,8 +148,11 @@ impl Tenant {
                 Some(reason) => Ok(Verification::Waived { reason }),
                 None => workload.verify(gpu).map(|()| Verification::Correct),
             });
-            let found =
-                checked.unwrap_or_else(|error| Verification::Failed { problem: error.to_string() });
+            let failed = |error: load::LoadError| Verification::Failed {
+                problem: error.to_string(),
+                code: error.code(),
+            };
+            let found = checked.unwrap_or_else(failed);
             (name.clone(), found)
         };
         let results: BTreeMap<_, _> = joined(&self.clock, open.participants, DOING, || {
