@@ -14,8 +14,9 @@ plain_target="${CARGO_TARGET_DIR:-target}"
 export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
-steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines forged contention
-    profiles nights diff clients manifests slurm prometheus packages crates hardware aarch64)
+steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines forged
+    contention profiles nights diff clients manifests slurm prometheus packages crates hardware
+    aarch64)
 package=(--locked -p gpubench-workloads)
 
 # The count of committed rows, in every order of execution that the memory model allows.

@@ -226,6 +226,14 @@ pub fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
     gpubench_show::json(value).map_err(ExpectedError::internal)
 }
 
+/// The parser of `--axis`: the names of the catalogue, and the short ones of the screen.
+pub fn axes() -> impl TypedValueParser<Value = String> {
+    let values = axis::known_names().into_iter();
+    let values = values.map(|name| PossibleValue::new(name).aliases(axis::short_name(name)));
+    PossibleValuesParser::new(values)
+        .map(|text| axis::named(&text).map_or(text.clone(), ToOwned::to_owned))
+}
+
 #[cfg(test)]
 mod tests {
     use super::whole;
@@ -244,12 +252,4 @@ mod tests {
             assert_eq!(open(text), Err(accepted.to_owned()), "{text}");
         }
     }
-}
-
-/// The parser of `--axis`: the names of the catalogue, and the short ones of the screen.
-pub fn axes() -> impl TypedValueParser<Value = String> {
-    let values = axis::known_names().into_iter();
-    let values = values.map(|name| PossibleValue::new(name).aliases(axis::short_name(name)));
-    PossibleValuesParser::new(values)
-        .map(|text| axis::named(&text).map_or(text.clone(), ToOwned::to_owned))
 }
