@@ -193,8 +193,12 @@ def check_dataset(program, record):
     """DuckDB runs the queries of the guide on an exported dataset, which has each record once."""
     with tempfile.TemporaryDirectory() as folder:
         dataset = Path(folder) / "dataset"
+        # A folder of nights gets an index, and that of the examples stays as it is.
+        nights = Path(folder) / "nights"
+        shutil.copytree(ROOT / "reports" / "examples", nights)
+        shutil.copytree(record, nights / "run")
         for _ in range(2):
-            program.prints("export", "--dataset", dataset, record, ROOT / "reports" / "examples")
+            program.prints("export", "--dataset", dataset, nights)
         program.prints("export", "--dataset", dataset, "--compact")
         guide = (ROOT / "reports" / "README.md").read_text()
         queries = [part.split("```")[0] for part in guide.split("```sql\n")[1:]]

@@ -217,6 +217,7 @@ pub fn exit_codes_help(codes: &[ExitCode]) -> String {
     // Every verb checks the limits of the host.
     sorted.push(ExitCode::HostLimit);
     sorted.sort_by_key(|code| code.code());
+    sorted.dedup();
     let lines = sorted.iter().map(|code| format!("  {:>3}  {}", code.code(), code.meaning()));
     let lines: Vec<String> = lines.collect();
     format!("Exit codes:\n{}", lines.join("\n"))
