@@ -31,7 +31,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
 /// Follows rows over many nights: what got worse across an event or drifts, which GPU is missing
 ///
 /// The nights before and after an event are compared by the rules of gpubench diff, on each GPU and
-/// over all of them. It ends with 30 while a regression stands that nobody acknowledged, and with 3
+/// over all of them. It ends with 30 while an unacknowledged regression stands, and with 3
 /// where a GPU stopped reporting. Change points and deviations are reasons to look.
 #[derive(Debug, clap::Args)]
 #[command(

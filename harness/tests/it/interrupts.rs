@@ -275,7 +275,7 @@ fn a_time_slice_beyond_the_clock_is_refused_with_the_range() -> TestResult {
 
 /// Runs the shortest profile, and sends the first tenant a signal once the events have a text so
 /// often.
-fn struck(lab: &Lab, by: &str, sign: &str, times: usize) -> Result<Finished, Error> {
+fn signalled(lab: &Lab, by: &str, sign: &str, times: usize) -> Result<Finished, Error> {
     let mut run = lab.matrix("out", &["--mechanism", "time-slicing"]).spawn()?;
     wait_during(&mut run, sign, || count(lab, sign) >= times)?;
     let events = read_events(&lab.path("out"))?.events;
@@ -300,7 +300,7 @@ fn a_tenant_that_dies_in_the_calibration_is_a_failed_trial() -> TestResult {
         ("STOP", "the run failed: victim was stopped by a signal for 6 s while"),
     ] {
         let lab = Lab::on("hopper")?;
-        let run = struck(&lab, by, "\"tenant-started\"", 2)?.ended_with(4)?;
+        let run = signalled(&lab, by, "\"tenant-started\"", 2)?.ended_with(4)?;
         assert!(run.stderr.contains(said), "{}", run.stderr);
         // The calibration is made anew.
         resume(&lab)?.ended_with(0)?;
@@ -311,7 +311,7 @@ fn a_tenant_that_dies_in_the_calibration_is_a_failed_trial() -> TestResult {
 #[test]
 fn a_stopped_tenant_is_said_and_its_cell_is_measured_again() -> TestResult {
     let lab = Lab::on("hopper")?;
-    let run = struck(&lab, "STOP", "\"cell-began\"", 9)?.ended_with(4)?;
+    let run = signalled(&lab, "STOP", "\"cell-began\"", 9)?.ended_with(4)?;
     assert!(run.stderr.contains(" is stopped by a signal: kill -CONT "), "{}", run.stderr);
     let plan = planned(&lab)?;
     let refused = resume(&lab)?.ended_with(2)?.stderr;

@@ -103,7 +103,7 @@ fn slowed(nvml: &Nvml) -> Option<Finding> {
     (!causes.is_empty()).then(|| Finding::new(false, what, "nvidia-smi -q"))
 }
 
-/// Without a list of processes nobody can tell who else computes.
+/// Without a list of processes other work on the GPU stays unseen.
 fn processes(nvml: &Nvml) -> Option<Finding> {
     let error = nvml.compute_pids().err()?;
     let what = format!(

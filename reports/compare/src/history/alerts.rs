@@ -116,7 +116,7 @@ impl History {
         self
     }
 
-    /// Regressions that nobody acknowledged.
+    /// Unacknowledged regressions.
     pub fn unacknowledged(&self) -> impl Iterator<Item = &Alert> {
         self.alerts.iter().filter(|one| one.is_regression() && one.acknowledged.is_none())
     }
