@@ -68,12 +68,12 @@ pub async fn run(
     let (sampled, t0_ns, failure) = match failure {
         Some(failure) => (Sampled::default(), 0, Some(failure)),
         None => {
-            let measured = measure(tenants, cell, &mut results).await?;
+            let mut measured = measure(tenants, cell, &mut results).await?;
             handles.split_cell(cell, measured.1).await?;
             handles.spend(TimePart::Proofs).await;
             // After every window: nothing that is measured runs beside it.
             if measured.2.is_none() {
-                tenants.add_outputs(calibration, &mut results).await?;
+                measured.2 = tenants.add_outputs(calibration, &mut results).await?;
             }
             measured
         }

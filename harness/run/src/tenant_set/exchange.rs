@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpubench_host::mechanism::Mechanism;
 use gpubench_host::tenant::{Tenant, TenantError};
 use gpubench_record::{
-    Calibration, Cell, FromTenant, OutputCheck, TenantResult, ToTenant, WorkloadSpec,
+    Calibration, Cell, FromTenant, OutputCheck, Role, TenantResult, ToTenant, WorkloadSpec,
 };
 use tokio::task::JoinSet;
 
@@ -167,12 +167,13 @@ impl TenantSet {
     }
 
     /// Adds the outputs to the results of tenants that lived to the end, each beside that of the
-    /// same work alone.
+    /// same work alone. A victim that ends meanwhile is the failure that is returned.
     pub async fn add_outputs(
         &mut self,
         calibration: &Calibration,
         results: &mut [TenantResult],
-    ) -> Result<(), RunError> {
+    ) -> Result<Option<String>, RunError> {
+        let mut failure = None;
         for (slot, result) in results.iter_mut().enumerate() {
             let workload = result.identity.as_ref().map(|identity| &identity.workload.name);
             let Some(workload) = workload.filter(|_| result.death.is_none()) else {
@@ -181,8 +182,11 @@ impl TenantSet {
             let mut output = match self.output_of(slot, None).await {
                 Ok(output) => output,
                 // The user stopped the run: the cell has its samples, and no outputs.
-                Err(RunError::Interrupted) => return Ok(()),
+                Err(RunError::Interrupted) => return Ok(failure),
                 Err(RunError::Tenant(error)) => {
+                    if error.kind().is_none() && result.planned.role == Role::Victim {
+                        failure.get_or_insert(error.to_string());
+                    }
                     OutputCheck { unread: Some(error.to_string()), ..OutputCheck::default() }
                 }
                 Err(other) => return Err(other),
@@ -191,7 +195,7 @@ impl TenantSet {
             output.alone = alone.and_then(|alone| alone.digest.clone());
             result.output = Some(output);
         }
-        Ok(())
+        Ok(failure)
     }
 
     /// The error for an answer of the wrong kind.
