@@ -14,7 +14,7 @@ use super::fault::signal;
 use super::{Error, Lab, TestResult, finish, processes_with, program, quick_hopper, wait_for};
 
 /// By when nothing of a dead run is left.
-const GONE: Duration = Duration::from_secs(3);
+const GONE: Duration = Duration::from_secs(10);
 
 /// A resident device with folders of its own for runs.
 pub struct Guarded {
