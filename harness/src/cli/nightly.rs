@@ -131,6 +131,9 @@ impl Night<'_> {
                 _ => {}
             }
         }
+        let folder = &self.args.folder;
+        let failed = |error| ExpectedError::from_write(folder, error);
+        std::fs::create_dir_all(folder.join(STAGING)).map_err(failed)?;
         if self.args.no_gpu {
             return match gpu_of_host() {
                 None => Ok(End::not_measured(ExitCode::Done, "this host has no GPU, as declared")),
@@ -141,9 +144,6 @@ impl Night<'_> {
                 }
             };
         }
-        let folder = &self.args.folder;
-        let failed = |error| ExpectedError::from_write(folder, error);
-        std::fs::create_dir_all(folder.join(STAGING)).map_err(failed)?;
         std::fs::create_dir_all(&self.args.reports)
             .map_err(|error| ExpectedError::from_write(&self.args.reports, error))?;
         let _lock = self.lock()?;

@@ -189,7 +189,7 @@ fn a_night_stores_its_record_removes_only_what_is_its_own_and_ends_with_its_verd
     let listed = std::fs::read_to_string(lab.path("nights/nights.tsv"))?;
     assert_eq!(listed.lines().count(), 3, "{listed}");
     // Declared without a GPU: true of a host without one, and refused on another.
-    let done = finish(lab.gpubench(["nightly", "nights", "--no-gpu"]))?;
+    let done = finish(lab.gpubench(["nightly", "new/nights", "--no-gpu"]))?;
     let expected = if Path::new("/dev/nvidiactl").exists() { 2 } else { 0 };
     done.ended_with(expected)?;
     Ok(())

@@ -187,6 +187,9 @@ const KEPT: usize = 16;
 const PIECE_BYTES: u64 = 4096;
 /// Prefixes of lines of HAMi-core and of its stand-in. Such lines are numerous and not copied.
 const MARKS: [&str; 3] = ["[HAMI-core ", "[4pdvGPU ", "[vgpu stand-in "];
+/// The kernel whose assertion a fault trial makes fail: the driver prints that, and the trial has
+/// the error.
+const ASSERTS: &str = "fault_assert";
 
 #[derive(Debug, Clone)]
 pub struct StderrCapture(Arc<Mutex<Vec<String>>>);
@@ -218,7 +221,8 @@ impl StderrCapture {
             }
             let text = String::from_utf8_lossy(&line);
             if begins {
-                is_marked = MARKS.iter().any(|mark| text.starts_with(mark));
+                is_marked =
+                    MARKS.iter().any(|mark| text.starts_with(mark)) || text.contains(ASSERTS);
             }
             if !is_marked {
                 // Our own standard error may be closed.
@@ -261,6 +265,8 @@ mod tests {
         assert_eq!(copied, "last\n", "lines of the library are not copied");
         let (faults, _) = captured("x\n[vgpu stand-in 7] SET_TASK_PID FAILED.\n");
         assert_eq!(faults.len(), 1);
+        let printed = "fault_assert.cu:62: block: [0,0,0] Assertion `armed == 0` failed.\nx\n";
+        assert_eq!(captured(printed).1, "x\n", "a fault trial is no error of a tenant");
         let (faults, copied) = captured("[HAMI-core Warn(7:1:utils.c:9)]: other\nx\n");
         assert_eq!((faults.len(), copied.as_str()), (0, "x\n"));
     }
