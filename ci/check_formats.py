@@ -98,12 +98,41 @@ def check_json(program, record):
         for verb in ("history", "compare", "outliers"):
             text = program.prints(verb, *folders, "--format", "json", statuses=(0, 10))
             program.is_valid(verb, text, verb)
+    check_other_verbs(program, record)
     plan = ("plan", "--device", "virtual", "--profile", "smoke", "--format", "json")
     program.is_valid("plan", program.prints(*plan), "plan")
     program.is_valid("rehearsal", program.prints(*plan, "--rehearse"), "plan --rehearse")
     for catalogue in CATALOGUES:
         text = program.prints("list", catalogue, "--format", "json")
         program.is_valid("list", text, f"list {catalogue}")
+
+
+def check_other_verbs(program, record):
+    """What the other verbs print, with the flags that change its form."""
+    need = ("--need", "compute>=L1", "--need", "jitter<=0.5")
+    tree = ("--isolation", "hard", "--mig", "yes")
+    fleet = ("--gpu", "H100-80", "--tenants", "12", "--tenant-memory-gb", "10",
+             "--tenant-compute", "0.2")
+    calls = {
+        "choose": [(record,), (record, *need), (record, *need, "--accept-unknown")],
+        "claims": [(), ("--recipes",), (record,)],
+        "doctor": [("--device", "virtual"), ("--device", "virtual", "--verify")],
+        "spread": [("--device", "virtual", "--profile", "smoke", "--calibrate", "--sessions", "2")],
+        "advise": [tree, (*tree, "--config", "--gpu", "H100-80")],
+        "simulate": [("--duration-s", "5"), ("--duration-s", "5", "--loads", "0.2,0.5"),
+                     ("--duration-s", "5", "--calibrate", record)],
+        "pack": [(*fleet, "--price-per-hour", "2"), ("--from", record, "--chargeback")],
+        "virtual-gpu": [("list",), ("list", "--hosts")],
+        "schemas": [()],
+    }
+    for schema, of_verb in calls.items():
+        verb = "doctor" if schema == "spread" else schema
+        for arguments in of_verb:
+            text = program.prints(verb, *arguments, "--format", "json")
+            program.is_valid(schema, text, f"{verb} {arguments}")
+    for one in json.loads(program.prints("schemas", "--format", "json"))["rows"]:
+        published = (ROOT / "reports" / "schema" / f"{one['name']}.json").read_text()
+        assert program.prints("schemas", one["name"]) == published, one["name"]
 
 
 def check_csv(program, record):
@@ -115,7 +144,8 @@ def check_csv(program, record):
         file.flush()
         table = duckdb.read_csv(file.name)
         assert table.columns == list(frame.columns), "the columns of pandas and DuckDB differ"
-        assert len(table.fetchall()) == len(frame) > 0, "the rows of pandas and DuckDB differ"
+        count = table.aggregate("count(*)").fetchall()[0][0]
+        assert count == len(frame) > 0, "the rows of pandas and DuckDB differ"
         types = dict(zip(table.columns, map(str, table.types)))
     for column in ("retention", "retention_lo", "retention_n"):
         assert frame[column].dtype.kind in "fi", f"pandas reads {column} as {frame[column].dtype}"
@@ -200,7 +230,7 @@ def check_dataset(program, record):
         for _ in range(2):
             program.prints("export", "--dataset", dataset, nights)
         program.prints("export", "--dataset", dataset, "--compact")
-        guide = (ROOT / "reports" / "README.md").read_text()
+        guide = (ROOT / "reports/book/src/how-to/dataset.md").read_text()
         queries = [part.split("```")[0] for part in guide.split("```sql\n")[1:]]
         assert len(queries) == 2, queries
         for query in queries:

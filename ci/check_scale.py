@@ -260,7 +260,7 @@ def main(binary, record):
         for _ in range(RUNS):
             quantiles, seconds = duckdb_quantiles(folders)
             base.append(seconds)
-            runs = [run(binary, "report", folder, "--format", "md") for folder in folders]
+            runs = [run(binary, "report", folder, "--format", "md", "--full") for folder in folders]
             report.append((sum(one[1] for one in runs), max(one[2] for one in runs)))
             texts = [one[0] for one in runs]
             diff.append(compare(binary, folders))

@@ -101,7 +101,7 @@ def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         record = json.load(file)
     with open(sys.argv[2], encoding="utf-8") as file:
-        mechanisms = [entry["name"] for entry in json.load(file)]
+        mechanisms = [entry["name"] for entry in json.load(file)["rows"]]
     found = wrong(record, mechanisms)
     for line in found:
         print(line)

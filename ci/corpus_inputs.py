@@ -57,7 +57,11 @@ RULES: dict[str, list[tuple[bytes, bytes]]] = {
         (rb"BLAKE3 [0-9a-f]{64}", b"BLAKE3 0"),
         # Duration and date in the head of the screen, which they wrap, and the time left.
         (rb"(?m)^Virtual [^|]*\| driver [^=]*?\d{4}-\d\d-\d\d$", b"HEAD"),
+        # Lines of progress, as many as there is time for, and the time left.
+        (rb"(?m)^(?:block \d+ of \d+|calibrating|fault trials?): .*\n", b""),
         (rb"ETA \S+", b"ETA TIME"),
+        # The first columns of a CSV: run, GPU, host and date.
+        (rb"(?m)^[0-9a-f]{32},(GPU-[0-9a-f-]+),[^,]*,[^,]*,", rb"RUN,\1,HOST,DATE,"),
     ],
     "history": [
         # The time of `history pin`, in its file and in the list of baselines.

@@ -33,6 +33,8 @@ LIMIT_S = 120.0
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
+    # Without a pager, which waits for a key.
+    "PAGER": "",
     "TZ": "UTC",
     # glibc has variants of exp, log and others for processors with fused multiply-add. Their
     # results differ in the last bit, so every processor uses the variants without.

@@ -14,9 +14,9 @@ plain_target="${CARGO_TARGET_DIR:-target}"
 export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
-steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines forged
-    contention profiles nights diff clients manifests slurm prometheus packages crates hardware
-    aarch64)
+steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines statistics
+    forged contention profiles nights diff book python clients manifests slurm prometheus packages
+    crates hardware aarch64)
 package=(--locked -p gpubench-workloads)
 
 # The count of committed rows, in every order of execution that the memory model allows.
@@ -82,11 +82,18 @@ step_page() (
     "$program" matrix --device virtual --profile smoke --out "$scratch/smoke" >/dev/null
     "$program" report reports/examples/h100_580.159.04_matrix --format html \
         --output "$scratch/h100.html"
+    # A night against the one before, and the comparison alone.
+    "$program" matrix --device virtual --profile smoke --seed 2 --out "$scratch/second" >/dev/null
+    "$program" report "$scratch/smoke" "$scratch/second" --format html --output "$scratch/two.html"
+    "$program" diff "$scratch/smoke" "$scratch/second" --advisory --format html \
+        --output "$scratch/diff.html"
+    "$program" history "$scratch/smoke" "$scratch/second" --format html \
+        --output "$scratch/history.html"
     timeout --kill-after=30 20m python3 ci/check_choose.py "$program" reports/examples/h*/
     timeout --kill-after=30 10m python3 ci/check_choose.py --page --sets 1000 "$program" \
         reports/examples/h100_580.159.04_matrix
     timeout --kill-after=30 5m python3 ci/check_page.py --axe target/page/axe.min.js \
-        "$scratch/smoke/report.html" "$scratch/h100.html"
+        "$scratch"/smoke/report.html "$scratch"/*.html
 )
 
 # Two records with 20 million samples: `report` and `diff` beside DuckDB.
@@ -133,6 +140,18 @@ one_test() {
 step_machines() {
     GPUBENCH_MACHINES="${GPUBENCH_MACHINES:-1-200}" \
         one_test machines::random_machines_have_their_planted_retention_and_level
+}
+
+# The simulated campaigns of the statistics whole, of which every change runs a part; and 200 whole
+# runs with a planted value.
+step_statistics() {
+    GPUBENCH_WHOLE=1 PROPTEST_CASES="${PROPTEST_CASES:-1000}" plain \
+        timeout --kill-after=30 120m cargo test --release --locked --lib -p gpubench-compare \
+        -p gpubench-judge -p gpubench-plan -p gpubench-stats
+    GPUBENCH_WHOLE=1 one_test \
+        planted::the_planted_value_lies_in_the_interval_as_often_as_the_interval_says
+    GPUBENCH_WHOLE=1 one_test \
+        diffs::planted_changes_of_a_driver_have_their_exit_status_row_and_hint
 }
 
 # Every value of a record forged once: each is refused, named or scored again.
@@ -186,6 +205,40 @@ built() {
     plain cargo build --locked --release --quiet
     realpath "$plain_target/release/gpubench"
 }
+
+# Every command of the book, its pictures, and the book itself in target/book/html.
+step_book() {
+    local program
+    sh ci/install-book.sh
+    bash ci/install-page.sh
+    program=$(built)
+    timeout --kill-after=30 60m python3 ci/book.py run --all "$program"
+    timeout --kill-after=30 10m target/book/py/bin/python ci/book_pictures.py "$program"
+    python3 ci/book.py build "$program" target/book/bin/mdbook target/book/built
+}
+
+# The Python reader of records against the program's own figures, its types, its wheel, and the
+# notebook that makes the table of the README from raw samples.
+step_python() (
+    sh ci/install-book.sh
+    GPUBENCH=$(built)
+    scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-python.XXXXXX")
+    trap 'rm -rf "$scratch"' EXIT
+    GPUBENCH_RECORD="$scratch/rec"
+    export GPUBENCH GPUBENCH_RECORD
+    "$GPUBENCH" matrix --quiet --device virtual --axis compute,bandwidth --allow-reconfigure \
+        --mechanism time-slicing,mps,mps-quota,mig --out "$GPUBENCH_RECORD" >/dev/null
+    python=$(realpath target/book/py/bin/python)
+    "$python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$scratch" \
+        reports/python
+    "$python" -m pip install --quiet --no-deps --force-reinstall "$scratch"/gpubench-*.whl
+    rm -rf reports/python/build reports/python/gpubench.egg-info
+    cd reports/python
+    "$python" -m mypy --cache-dir "$scratch/mypy"
+    "$python" -m doctest gpubench/figures.py
+    (cd tests && timeout --kill-after=30 10m "$python" -m pytest --quiet -p no:cacheprovider .)
+    timeout --kill-after=30 10m "$python" run_notebook.py readme.ipynb
+)
 
 # 20 nights on the virtual GPU with a changed driver on night 15.
 step_nights() {

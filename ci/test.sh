@@ -12,7 +12,7 @@ export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
 packages=(--locked --workspace)
 steps=(fmt clippy oracles build tests fuzz damage kills tidy dummies msrv ptx smoke hardware corpus
-    fidelity readers clients)
+    fidelity book readers clients)
 
 # A folder of its own per run, removed at every exit.
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-test.XXXXXX")
@@ -102,6 +102,8 @@ step_build() {
 }
 
 step_tests() {
+    # A part of the random cases: `bash ci/long.sh statistics` has more.
+    export PROPTEST_CASES="${PROPTEST_CASES:-100}"
     if cargo nextest --version >/dev/null 2>&1; then
         # Most tests wait most of the time, for limits of gpubench and for runs on the wall clock.
         NEXTEST_TEST_THREADS="${NEXTEST_TEST_THREADS:-$((3 * $(nproc)))}" \
@@ -200,6 +202,14 @@ step_corpus() {
 # The virtual GPU beside every record of hardware: the table that is checked in, and its reasons.
 step_fidelity() {
     bounded 10m bash ci/fidelity.sh
+}
+
+# The commands of the book's short pages, and what they print.
+step_book() {
+    python3 -m doctest ci/book.py
+    python3 ci/book.py check
+    cargo build --locked --release --quiet
+    bounded 10m python3 ci/book.py run "$(built)/gpubench"
 }
 
 # What the binary writes, read by programs of others: the record of the step before, or its own.

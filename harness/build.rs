@@ -1,13 +1,62 @@
-//! Puts the facts of the build where `--version` finds them, and has equal functions folded.
+//! Puts the facts of the build where `--version` finds them and the files of the sources where
+//! `files` finds them, and has equal functions folded.
 #![expect(clippy::disallowed_methods, reason = "asks the compiler for its version and its folder")]
 
 use std::env;
-use std::path::Path;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     fold_equal_functions();
     build_facts();
+    carried_files();
+}
+
+/// Folders of the sources whose files come with the program, and the endings of these files.
+const CARRIED: &[&str] = &[
+    "ci/grafana",
+    "ci/kubernetes",
+    "ci/nightly",
+    "ci/slurm",
+    "profiles",
+    "reports/book/src",
+    "reports/schema",
+    "workloads/examples",
+];
+const ENDINGS: &[&str] = &["json", "md", "py", "sbatch", "sh", "svg", "toml", "yaml", "yml"];
+
+/// Writes the table of `files`: empty where the package is built without the sources around it.
+fn carried_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = Vec::new();
+    for folder in CARRIED.iter().map(|folder| root.join(folder)).filter(|path| path.is_dir()) {
+        println!("cargo::rerun-if-changed={}", folder.display());
+        collect(&folder, &mut found);
+    }
+    found.sort();
+    let mut table = String::from("&[\n");
+    for path in &found {
+        let name = path.strip_prefix(&root).unwrap_or(path).display().to_string();
+        let _ = writeln!(table, "({name:?}, include_bytes!({:?})),", path.display().to_string());
+    }
+    table += "]";
+    let out = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
+    if let Err(error) = std::fs::write(out.join("files.rs"), table) {
+        println!("cargo::error=files.rs: {error}");
+    }
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if ENDINGS.contains(&ending) && !path.ends_with("Cargo.toml") {
+            found.push(path);
+        }
+    }
 }
 
 /// Generic code is compiled again for each type, often to the same instructions. LLD keeps one of

@@ -13,6 +13,14 @@ pub const PROFILES: &[(&str, &str)] = &[
     ("saas-hostile", include_str!("saas-hostile.toml")),
     ("oversubscription", include_str!("oversubscription.toml")),
     ("scaling", include_str!("scaling.toml")),
+    ("pairs", include_str!("pairs.toml")),
+    ("equal", include_str!("equal.toml")),
+    ("shares", include_str!("shares.toml")),
+    ("depth", include_str!("depth.toml")),
+    ("load-curve", include_str!("load-curve.toml")),
+    ("transients", include_str!("transients.toml")),
+    ("energy", include_str!("energy.toml")),
+    ("attribution", include_str!("attribution.toml")),
     // `claims.toml` is the ledger itself.
     ("claims", include_str!("claims-profile.toml")),
 ];

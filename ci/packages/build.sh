@@ -54,6 +54,8 @@ completions() {
 completions bash bash-completion/completions gpubench
 completions zsh zsh/vendor-completions _gpubench
 completions fish fish/vendor_completions.d gpubench.fish
+# Profiles, schemas, the book, and files for clusters, as `gpubench files` writes them.
+"${run[@]}" "$program" files "$share/gpubench" >/dev/null
 install -m 644 LICENSE-MIT LICENSE-APACHE ci/packages/copyright "$doc/"
 cargo metadata --locked --format-version 1 --filter-platform "$target" |
     python3 ci/packages/third_party.py >"$doc/THIRD-PARTY.txt"
@@ -85,6 +87,10 @@ gpubench ($version-1) unstable; urgency=medium
 END
 cargo deb --quiet --no-build --no-strip --locked --package gpubench --target "$target" \
     --maintainer "$maintainer" --output "$dist/"
+
+# cargo-generate-rpm does not know the folder of cargo-zigbuild's target by itself.
+cargo generate-rpm --package harness --target "$target" --target-dir "$portable" \
+    --payload-compress gzip --output "$dist/"
 
 (cd "$dist" && sha256sum -- * >SHA256SUMS)
 say "in $dist:"

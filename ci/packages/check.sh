@@ -14,7 +14,7 @@ stage=target/portable/stage
 # Debian 12, and the oldest Debian that its mirrors still have: glibc 2.31, as in Ubuntu 20.04.
 suites=(bookworm bullseye)
 
-parts=(symbols files container deb oldest)
+parts=(symbols files rpm container deb oldest)
 wanted=("$@")
 [ $# -gt 0 ] || wanted=("${parts[@]}")
 
@@ -92,6 +92,22 @@ part_files() {
     "$tools/bin/python" "$here/check_bom.py" "$dist/gpubench.cdx.json" Cargo.lock
     "$tools/bin/check-jsonschema" --quiet --builtin-schema vendor.github-workflows \
         "$here/release.yml"
+}
+
+# The rpm, by the program of that name: its files are those of the stage, it needs glibc and a
+# shell, and it installs into an empty root.
+part_rpm() {
+    local rpm
+    rpm=$(echo "$dist"/gpubench-*.rpm)
+    rpm --query --package --requires "$rpm" | grep -v '^rpmlib' >"$scratch/requires"
+    [ "$(cat "$scratch/requires")" = $'/bin/sh\nglibc >= 2.28' ] ||
+        fail "the rpm needs $(cat "$scratch/requires")"
+    mkdir "$scratch/rpm"
+    rpm --root "$scratch/rpm" --initdb
+    rpm --root "$scratch/rpm" --install --nodeps --noscripts "$rpm"
+    cmp "$stage/bin/gpubench" "$scratch/rpm/usr/bin/gpubench"
+    diff -r "$stage/share/gpubench" "$scratch/rpm/usr/share/gpubench"
+    "$scratch/rpm/usr/bin/gpubench" --version
 }
 
 # The steps of the container file, and its program as the first process of a container.

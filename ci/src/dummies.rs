@@ -209,9 +209,7 @@ fn recipe(row: &str) -> Result<Option<Recipe>, String> {
     let [kind, copied, files, lines] = cells.as_slice() else {
         return Err(format!("four columns are needed: {row}"));
     };
-    let Some(copied) = quoted(copied).next() else {
-        return Ok(None);
-    };
+    let Some(copied) = quoted(copied).next() else { return Ok(None) };
     let mut placed = Vec::new();
     let mut file = None;
     for text in quoted(lines) {
@@ -335,7 +333,6 @@ pub struct Names {
 }
 
 impl Names {
-    /// The forms of a name in snake case.
     pub fn of(snake: &str) -> Self {
         let capital = |part: &str| {
             let (first, rest) = part.split_at(part.len().min(1));

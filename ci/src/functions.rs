@@ -12,13 +12,11 @@ use crate::tree::SourceFile;
 #[derive(Debug)]
 pub struct Function<'a> {
     pub name: &'a str,
-    /// The line of `fn`, from 1.
     pub line: usize,
     pub reach: Reach,
     pub names: BTreeSet<&'a str>,
 }
 
-/// Possible callers of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// `pub`: any package.
@@ -97,7 +95,6 @@ fn is_trait_impl(scanned: &[Token<'_>], at: usize) -> bool {
     head.into_iter().any(|token| token.text == "for")
 }
 
-/// Whether the function is exported to C.
 fn is_exported(scanned: &[Token<'_>], at: usize) -> bool {
     at >= 2 && reads(scanned, at - 2, "extern")
 }

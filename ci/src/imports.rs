@@ -14,7 +14,6 @@ const MAX_HOPS: usize = 8;
 /// For each file (by index in the package) the files that it imports from.
 pub type Graph = Vec<BTreeSet<usize>>;
 
-/// The imports between the files of a package.
 pub fn graph(package: &Package<'_>) -> Graph {
     let modules = Modules::of(package);
     let targets = |(file, module): (usize, &Module<'_>)| {

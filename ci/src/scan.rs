@@ -20,7 +20,6 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'a> {
     pub text: &'a str,
-    /// Its first line, from 1.
     pub line: usize,
     pub kind: Kind,
 }

@@ -113,9 +113,7 @@ fn in_bindings(text: &str, prefix: &str) -> BTreeSet<String> {
 
 /// Whether this is the name of a function: prefix, capital letter, and not a type (`_t`, `_st`).
 fn is_symbol(name: &str, prefix: &str) -> bool {
-    let Some(rest) = name.strip_prefix(prefix) else {
-        return false;
-    };
+    let Some(rest) = name.strip_prefix(prefix) else { return false };
     let is_word = rest.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let is_type = ["_t", "_st", "_enum"].iter().any(|end| rest.ends_with(end));
     rest.starts_with(|c: char| c.is_ascii_uppercase()) && is_word && !is_type

@@ -9,6 +9,7 @@ mod documents;
 mod figures;
 mod flow;
 pub mod lists;
+mod messages;
 mod reach;
 mod text;
 mod words;
@@ -20,7 +21,6 @@ use crate::tree::Tree;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub path: String,
-    /// The line, from 1.
     pub line: usize,
     pub message: String,
 }
@@ -139,6 +139,11 @@ pub const RULES: &[Rule] = &[
         name: "links",
         demand: "links of documents and paths of the map exist",
         check: documents::links,
+    },
+    Rule {
+        name: "messages",
+        demand: "every text of an error and a waiver is explained in the book",
+        check: messages::explained,
     },
     Rule {
         name: "contracts",

@@ -39,7 +39,6 @@ const JOBS: u64 = 2;
 const MECHANISMS: [&str; 6] =
     ["mps", "time-slicing", "mig", "mig-mps", "mps-memory", "exclusive-process"];
 
-/// Who gets a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Coordinator,
@@ -61,7 +60,6 @@ const TARGETS: [Target; 6] = [
 
 const SIGNALS: [&str; 6] = ["KILL", "TERM", "INT", "HUP", "QUIT", "STOP"];
 
-/// One case, drawn from its seed.
 #[derive(Debug)]
 struct Case {
     seed: u64,
@@ -199,9 +197,7 @@ fn act(host: &Host, case: &Case, run: &mut Child) -> Result<(), String> {
             return Ok(());
         }
     };
-    let Some(&pid) = pids.first() else {
-        return Ok(());
-    };
+    let Some(&pid) = pids.first() else { return Ok(()) };
     signal(pid, case.signal);
     if case.signal == "STOP" {
         std::thread::sleep(Duration::from_millis(500));

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One tracked text file.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     /// Path from the repository root, with `/`.
@@ -32,7 +31,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads every tracked file below `root` that is UTF-8 text.
+    /// Reads every tracked file below `root`; what is no UTF-8 text counts as empty.
     pub fn read(root: &Path) -> Result<Self, CiError> {
         let mut files = Vec::new();
         for path in tracked(root, "*")? {
@@ -42,9 +41,7 @@ impl Tree {
                 Err(_) if !root.join(&path).is_file() => continue,
                 Err(source) => return Err(CiError::Read { path, source }),
             };
-            if let Ok(text) = String::from_utf8(bytes) {
-                files.push(SourceFile { path, text });
-            }
+            files.push(SourceFile { path, text: String::from_utf8(bytes).unwrap_or_default() });
         }
         Ok(Self { files })
     }
@@ -59,7 +56,6 @@ impl Tree {
         Self { files: files.iter().map(make).collect() }
     }
 
-    /// Every file, in path order.
     pub fn files(&self) -> impl Iterator<Item = &SourceFile> {
         self.files.iter()
     }

@@ -105,6 +105,9 @@ pub enum ExpectedError {
     /// What ended a run after its tenants had started.
     #[error("the run failed: {problem}")]
     RunFailed { problem: String },
+    /// What ended a watch after its tenants had started.
+    #[error("the watch ended early: {problem}")]
+    WatchFailed { problem: String },
     /// Fault trials stopped early because the device needs a reset.
     #[error("fault trials stopped early: {reason}; {not_run} of {planned} trials did not run")]
     FaultTrialsStopped {
@@ -156,6 +159,7 @@ impl ExpectedError {
             Self::NotWritable { .. } | Self::DiskFull { .. } => ExitCode::OutputFailed,
             Self::TrialFailed { .. }
             | Self::RunFailed { .. }
+            | Self::WatchFailed { .. }
             | Self::MechanismFailed { .. }
             | Self::FaultTrialsStopped { .. } => ExitCode::TrialFailed,
             Self::NoBaseline { .. } | Self::CannotResume { .. } => ExitCode::NotComparable,
@@ -236,8 +240,8 @@ impl ExpectedError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Profile(_) => Some(
-                "`gpubench list profiles` lists the built-in profiles; profiles/README.md explains \
-                 every key"
+                "`gpubench list profiles` lists the built-in profiles; the page Profiles of the \
+                 book explains every key"
                     .to_owned(),
             ),
             Self::Usage { remedy, .. } => remedy.clone(),
@@ -250,13 +254,12 @@ impl ExpectedError {
             Self::NothingRan { .. } | Self::NamedAndWaived { .. } => {
                 Some("`gpubench plan` shows what can run here and why the rest cannot".to_owned())
             }
-            Self::ProgramNotStarted { .. } => Some(
-                "accepted: a program on PATH, or the path of an executable file"
-                    .to_owned(),
-            ),
+            Self::ProgramNotStarted { .. } => {
+                Some("accepted: a program on PATH, or the path of an executable file".to_owned())
+            }
             Self::VictimProgram { .. } => Some(
-                "its standard error is printed above; workloads/README.md explains what a \
-                 victim program reports"
+                "its standard error is printed above; the page Your own program of the book \
+                 explains what a victim program reports"
                     .to_owned(),
             ),
             Self::Busy { .. } => Some("wait for it, or choose another --device".to_owned()),
@@ -292,6 +295,7 @@ impl ExpectedError {
             Self::Unreadable { .. }
             | Self::CannotResume { .. }
             | Self::HostLimit(_)
+            | Self::WatchFailed { .. }
             | Self::UnknownName { .. }
             | Self::NoDriver { .. }
             | Self::RecordUnreadable { .. }

@@ -50,12 +50,10 @@ impl KernelSet {
         &self.context
     }
 
-    /// Loads these kernels now.
     pub fn prepare(&self, kernels: &[Kernel]) -> Result<(), DriverError> {
         kernels.iter().try_for_each(|kernel| self.function(*kernel).map(|_| ()))
     }
 
-    /// The function of a kernel; loads it if necessary.
     pub fn function(&self, kernel: Kernel) -> Result<&Function, DriverError> {
         let slot = &self.loaded[kernel.index()];
         if let Some(function) = slot.get() {

@@ -7,6 +7,7 @@
 
 pub mod format;
 pub mod matrix;
+pub mod schemas;
 
 pub use format::{CATALOGUE, Format, RenderError, RenderOptions, View};
-pub use matrix::{Selection, variant_of_label};
+pub use matrix::Selection;

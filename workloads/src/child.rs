@@ -132,7 +132,6 @@ fn send(writer: &mut impl Write, message: &FromTenant) -> std::io::Result<()> {
     writer.flush()
 }
 
-/// The step that a message requests, for errors.
 pub(crate) fn doing(message: &ToTenant) -> &'static str {
     match message {
         ToTenant::Open { .. } => OPENING,

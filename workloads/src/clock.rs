@@ -25,11 +25,7 @@ pub enum ClockError {
         "the libcuda of the virtual GPU keeps virtual time (version {version}) but lacks {symbol}: \
          use the library of this gpubench"
     )]
-    MissingSymbol {
-        /// Version that the library reports.
-        version: i32,
-        symbol: &'static str,
-    },
+    MissingSymbol { version: i32, symbol: &'static str },
     /// The virtual clock refused a call.
     #[error("the virtual GPU's clock refused {call} with {code} ({})", os_error(*code))]
     Refused {
@@ -258,7 +254,6 @@ struct State {
 }
 
 impl Token {
-    /// Waits for the token and takes it.
     fn take(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while !state.left {

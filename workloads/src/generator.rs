@@ -70,7 +70,6 @@ pub trait Reap: Send + Sync + 'static {
     /// Prepares the calling thread for driver calls.
     fn enter_thread(&self) -> Result<(), DeviceError>;
 
-    /// Waits for the request of this pair.
     fn wait(&self, slot: usize) -> Result<(), DeviceError>;
 
     /// Whether threads on the wall clock poll, so that they notice that they lost their core.
@@ -172,10 +171,11 @@ pub fn run_cell(
 /// Checks that the load fits the prepared events.
 fn check(run: &CellRun, slots: usize) -> Result<(), CellRunError> {
     match run.load {
-        LoadSpec::Victim { outstanding_max, .. } => {
-            if outstanding_max == 0 || outstanding_max as usize > slots {
+        LoadSpec::Victim { outstanding_max, depth, .. } => {
+            let fits = |count: u32| (1..=slots).contains(&(count as usize));
+            if !fits(outstanding_max) || !fits(depth) {
                 return Err(CellRunError::Load(
-                    "outstanding_max is 0 or more than the event pairs",
+                    "outstanding_max or depth is 0 or more than the event pairs",
                 ));
             }
         }
@@ -219,6 +219,7 @@ fn issue(
         LoadSpec::Victim {
             warmup_end_ns,
             closed_end_ns,
+            depth,
             sparse,
             open_start_ns,
             open_end_ns,
@@ -226,7 +227,7 @@ fn issue(
             outstanding_max,
             ..
         } => {
-            loops::run_closed(&mut issuer, warmup_end_ns, closed_end_ns)?;
+            loops::run_closed(&mut issuer, [warmup_end_ns, closed_end_ns], depth as usize)?;
             if let Some(sparse) = sparse {
                 loops::run_sparse(&mut issuer, closed_end_ns + sparse.length_ns)?;
             }
@@ -238,7 +239,10 @@ fn issue(
             time.unpark(run.reaper)?;
             issued.stuck = loops::drain(&mut issuer, open_end_ns)?;
         }
-        LoadSpec::Aggressor { end_ns, dose, period_ns, depth } => {
+        LoadSpec::Aggressor { start_ns, end_ns, dose, period_ns, depth } => {
+            if start_ns > 0 {
+                issuer.sleep_until(start_ns)?;
+            }
             loops::run_aggressor(&mut issuer, end_ns, dose, period_ns, depth as usize)?;
         }
         LoadSpec::Idle { end_ns } => time.sleep_until(run.t0_ns.saturating_add(end_ns))?,

@@ -197,7 +197,6 @@ impl LogWriter {
         true
     }
 
-    /// Rows visible to a reader.
     pub fn committed_rows(&self) -> u64 {
         self.committed_rows
     }

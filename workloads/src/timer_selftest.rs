@@ -16,7 +16,6 @@ pub const RATE_PER_S: f64 = 1_000.0;
 /// Delay before the schedule, so that the first wake-up is like the others.
 const HEAD_START_NS: u64 = 5_000_000;
 
-/// Scheduling class of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     Other,
@@ -24,7 +23,6 @@ pub enum Class {
     Fifo,
 }
 
-/// Lateness of wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Punctuality {
     pub class: Class,

@@ -10,7 +10,6 @@ use crate::scan::{Kind, Token, reads};
 use crate::tidy::Finding;
 use crate::tree::{SourceFile, Tree};
 
-/// The table.
 const TABLE: &str = "harness/virtual-gpu/CONTRACTS.md";
 /// Cells of a row: the use, what documentation promises, where, what is believed beyond it, what
 /// other versions do, and the test that holds it.
@@ -34,9 +33,7 @@ const OWN: &[&str] = &[
 
 /// Uses without a row, rows without a use, and rows that say too little.
 pub fn rows(tree: &Tree) -> Vec<Finding> {
-    let Some(table) = tree.get(TABLE) else {
-        return Vec::new();
-    };
+    let Some(table) = tree.get(TABLE) else { return Vec::new() };
     let mut used: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for file in tree.rust().filter(|file| is_product(&file.path)) {
         for (name, line) in uses(file) {
@@ -45,9 +42,7 @@ pub fn rows(tree: &Tree) -> Vec<Finding> {
     }
     let mut found = Vec::new();
     for (number, line) in table.text.lines().enumerate() {
-        let Some(row) = line.strip_prefix("| `") else {
-            continue;
-        };
+        let Some(row) = line.strip_prefix("| `") else { continue };
         let cells: Vec<&str> = row.trim_end_matches('|').split(" | ").map(str::trim).collect();
         let name = cells[0].trim_end_matches('`');
         let mut report = |message: String| found.push(Finding::new(TABLE, number + 1, message));
@@ -68,9 +63,7 @@ pub fn rows(tree: &Tree) -> Vec<Finding> {
 
 /// Whether `path::function` is a function of that file.
 fn holds(tree: &Tree, test: &str) -> bool {
-    let Some((path, function)) = test.split_once("::") else {
-        return false;
-    };
+    let Some((path, function)) = test.split_once("::") else { return false };
     let file = tree.get(&format!("harness/{path}")).or_else(|| tree.get(path));
     file.is_some_and(|file| file.text.contains(&format!("fn {function}(")))
 }
@@ -83,7 +76,6 @@ fn is_product(path: &str) -> bool {
         && (rooms.iter().any(|room| path.starts_with(room)) || path.starts_with("harness/src/"))
 }
 
-/// What a file uses, with the lines.
 fn uses(file: &SourceFile) -> Vec<(String, usize)> {
     let scanned = product_tokens(&file.text);
     let of_nvml = scanned.iter().any(|token| token.text == "nvml_wrapper");

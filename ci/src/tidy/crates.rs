@@ -121,9 +121,7 @@ const WRAPPED: &[(&str, &[&str])] = &[
 pub fn dependencies(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.files() {
-        let Some((_, manifest)) = manifest(file) else {
-            continue;
-        };
+        let Some((_, manifest)) = manifest(file) else { continue };
         let name = package_name(&manifest);
         let lints = manifest.get("lints").and_then(|lints| lints.get("workspace"));
         if lints.and_then(Value::as_bool) != Some(true) {

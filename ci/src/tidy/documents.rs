@@ -42,7 +42,6 @@ pub fn links(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Sizes of the README and the glossary.
 pub fn sizes(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, max, prefix) in [
@@ -62,9 +61,7 @@ pub fn sizes(tree: &Tree) -> Vec<Finding> {
 /// Every row under `## Invariants` names a test as `file.rs::test`, a rule as `tidy NAME`, or a
 /// lint as `clippy NAME`.
 pub fn invariants(tree: &Tree) -> Vec<Finding> {
-    let Some(map) = tree.get(MAP) else {
-        return Vec::new();
-    };
+    let Some(map) = tree.get(MAP) else { return Vec::new() };
     let lines = map.text.lines().enumerate();
     let section = lines.skip_while(|(_, line)| *line != INVARIANTS).skip(1);
     let rows = section
@@ -98,9 +95,7 @@ fn exists(tree: &Tree, guard: &str) -> bool {
     if let Some(rule) = guard.strip_prefix("tidy ") {
         return RULES.iter().any(|known| known.name == rule);
     }
-    let Some((path, test)) = guard.split_once("::") else {
-        return false;
-    };
+    let Some((path, test)) = guard.split_once("::") else { return false };
     let file = tree.get(path).or_else(|| tree.get(&format!("harness/{path}")));
     file.is_some_and(|file| {
         let scanned = tokens(&file.text);
@@ -126,7 +121,6 @@ fn link_targets(line: &str) -> impl Iterator<Item = &str> {
     parts.filter_map(|rest| rest.split(')').next())
 }
 
-/// Texts between backticks.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }

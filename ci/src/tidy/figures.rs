@@ -15,11 +15,14 @@ use crate::tree::{SourceFile, Tree};
 const DECLARED: &str = "harness/record/src/figures.rs";
 
 /// Who may read the figures of a cell: who makes them, who combines them into figures of rows, the
-/// charts of the cells themselves, and the predictions that are fitted to cells.
+/// rows of counters and of events, whose figures no other row has, the charts of the cells
+/// themselves, and the predictions that are fitted to cells.
 const READERS: &[&str] = &[
     DECLARED,
     "harness/judge/src/gate/",
     "harness/judge/src/figures/",
+    "harness/judge/src/score/meters.rs",
+    "harness/judge/src/score/transient.rs",
     "harness/src/verbs/open.rs",
     "harness/predict/src/calibrate/mod.rs",
     "harness/predict/src/pack/demand.rs",
@@ -31,9 +34,7 @@ const BY_NAME: &[&str] = &["by_name", "named", "named_mut", "tenants"];
 /// No other product code reads a figure of a cell: what it computes from one would be a second
 /// version of a figure that a report prints.
 pub fn made_once(tree: &Tree) -> Vec<Finding> {
-    let Some(declared) = tree.get(DECLARED) else {
-        return Vec::new();
-    };
+    let Some(declared) = tree.get(DECLARED) else { return Vec::new() };
     let names = names(&product_tokens(&declared.text));
     let mut found = Vec::new();
     for file in tree.rust().filter(|file| is_product(&file.path)) {

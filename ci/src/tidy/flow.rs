@@ -228,7 +228,7 @@ const HOUSES: &[House] = &[
             "device",
             "copy_shape",
             "stored_word",
-            "bytes|deferred|device_memory|graph|ipc|launch|memory_op|operation|\
+            "bytes|deferred|device_memory|graph|ipc|issue|launch|memory_op|operation|\
              pinned|pool|process|stand_in|stream|submit|tables|virtual_memory",
             "device_attributes",
             "placement",
@@ -240,7 +240,6 @@ const HOUSES: &[House] = &[
             "host_call",
             "execute",
             "deferred_queue",
-            "issue",
             "calls",
             "nvml",
         ],

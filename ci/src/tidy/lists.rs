@@ -15,7 +15,6 @@ pub struct Entry<'a> {
     /// The exception: a path, or `path::function`.
     pub key: &'a str,
     pub value: &'a str,
-    /// Line in the list, from 1.
     pub line: usize,
 }
 
@@ -191,7 +190,6 @@ pub fn lists(tree: &Tree) -> Vec<(&'static str, String)> {
     vec![(LONG, long_list), (CIRCLES, large), (LINES, bound)]
 }
 
-/// The comment at the head of a list.
 fn head(tree: &Tree, path: &str) -> String {
     let text = tree.get(path).map_or("", |file| file.text.as_str());
     let comments = text.lines().take_while(|line| line.starts_with('#'));

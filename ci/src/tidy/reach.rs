@@ -8,14 +8,11 @@ use crate::tidy::lists::{BOUND, entries, stale};
 use crate::tidy::{Finding, crates};
 use crate::tree::{SourceFile, Tree};
 
-/// Files that are never compiled.
 pub fn dead_files(tree: &Tree) -> Vec<Finding> {
     let mut reached = BTreeSet::new();
     let mut waiting = targets(tree);
     while let Some(path) = waiting.pop() {
-        let Some(file) = tree.get(&path).filter(|_| !reached.contains(&path)) else {
-            continue;
-        };
+        let Some(file) = tree.get(&path).filter(|_| !reached.contains(&path)) else { continue };
         reached.insert(path);
         waiting.extend(declared(file));
     }
@@ -94,7 +91,6 @@ fn declare(name: &str, folder: &str, found: &mut Vec<String>) {
     found.push(format!("{folder}{name}/mod.rs"));
 }
 
-/// The folder of the modules of this file.
 fn children_folder(path: &str) -> String {
     let (folder, file) = split(path);
     let of_targets = ["src/bin/", "tests/", "benches/", "examples/"];

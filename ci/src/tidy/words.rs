@@ -24,11 +24,8 @@ const WRITTEN: &[&str] = &["rs", "md", "toml", "txt", "sh", "py", "cu", "c", "h"
 
 const NAMES_OLD_WORDS: &[&str] = &[LIST, "CHANGELOG.md"];
 
-/// Uses of retired words.
 pub fn retired(tree: &Tree) -> Vec<Finding> {
-    let Some(list) = tree.get(LIST) else {
-        return Vec::new();
-    };
+    let Some(list) = tree.get(LIST) else { return Vec::new() };
     let (entries, mut found) = parse(&list.text);
     let by_first = by_first_word(&entries);
     for file in tree.files().filter(|file| is_checked(file)) {
@@ -90,9 +87,7 @@ fn parse(text: &str) -> (Vec<Entry<'_>>, Vec<Finding>) {
 
 fn entry(line: &str) -> Option<Entry<'_>> {
     let fields: Vec<&str> = line.split('|').map(str::trim).collect();
-    let [kind, forms, instead, scope @ ..] = fields.as_slice() else {
-        return None;
-    };
+    let [kind, forms, instead, scope @ ..] = fields.as_slice() else { return None };
     let forms: Vec<Vec<&str>> =
         forms.split(',').map(|form| form.split_whitespace().collect()).collect();
     let fits = |form: &Vec<&str>| match *kind {

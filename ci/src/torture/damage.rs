@@ -27,7 +27,6 @@ const LONG_BYTES: usize = 100_000;
 /// Deepest nesting of lists that is put into a file.
 const DEEP: usize = 20_000;
 
-/// What takes the place of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Bytes,
@@ -155,9 +154,7 @@ fn with_number(bytes: &[u8], draw: &mut Draw) -> Vec<u8> {
     let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     let from = index(bytes.len(), draw);
     let start = (from..bytes.len()).find(|&at| is_digit(at) && (at == 0 || !is_digit(at - 1)));
-    let Some(start) = start else {
-        return bytes.to_vec();
-    };
+    let Some(start) = start else { return bytes.to_vec() };
     let is_part = |byte: &u8| byte.is_ascii_digit() || b".eE+-".contains(byte);
     let length = bytes[start..].iter().take_while(|byte| is_part(byte)).count();
     let value = draw.one_of(&HOSTILE).as_bytes();

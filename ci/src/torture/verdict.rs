@@ -8,11 +8,8 @@ use std::time::{Duration, Instant};
 /// Longest run on a damaged file.
 const LIMIT: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(2);
-/// Longest line on the error stream.
 const LINE_BYTES: usize = 2000;
-/// The status of an internal error.
 const INTERNAL: i32 = 1;
-/// The status of a refused input.
 const REFUSED: i32 = 2;
 const KEPT_BYTES: u64 = 1 << 22;
 
@@ -25,7 +22,6 @@ pub enum Expected {
     Result,
 }
 
-/// How a run ended.
 #[derive(Debug)]
 pub struct Ended {
     status: ExitStatus,

@@ -30,6 +30,18 @@ impl AxisEntry {
         PAIRS.iter().filter(move |pair| pair.sub_axis == sub_axis)
     }
 
+    /// The same of the whole matrix.
+    pub fn matrix_pairs(&self) -> impl Iterator<Item = &'static Pair> {
+        let sub_axis = self.sub_axis;
+        MATRIX.iter().filter(move |pair| pair.sub_axis == sub_axis)
+    }
+
+    /// The same of tenants that are equal.
+    pub fn equal_pairs(&self) -> impl Iterator<Item = &'static Pair> {
+        let sub_axis = self.sub_axis;
+        EQUALS.iter().filter(move |pair| pair.sub_axis == sub_axis)
+    }
+
     /// The same with the user's own program as the victim.
     pub fn user_victim_pairs(&self) -> impl Iterator<Item = &'static Pair> {
         let sub_axis = self.sub_axis;
@@ -189,6 +201,26 @@ pub static USER_VICTIM_PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
         }
     }
     pairs
+});
+
+/// Every victim of [`PAIRS`] beside every aggressor, in their order. Reservations have answers and
+/// no rate, so they meet the memory hog alone.
+pub static MATRIX: LazyLock<Vec<Pair>> = LazyLock::new(|| {
+    let has_rate = |name: &&str| workload::find(name).is_some_and(|one| one.answers.is_empty());
+    let (victims, aggressors) = (victims(), aggressors());
+    let of_memory =
+        |name: &str| workload::find(name).is_some_and(|one| one.sub_axis == SubAxis::Capacity);
+    let beside = |victim: &'static str| {
+        let aggressors = aggressors.iter().filter(move |name| !of_memory(name));
+        aggressors.filter_map(move |name| Some(pair(victim, workload::find(name)?)))
+    };
+    victims.into_iter().filter(has_rate).flat_map(beside).collect()
+});
+
+/// Every victim with a rate beside tenants that do what it does.
+pub static EQUALS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
+    let of = victims().into_iter().filter_map(workload::find);
+    of.filter(|one| one.answers.is_empty()).map(|one| pair(one.name, one)).collect()
 });
 
 // The names by which profiles and `--axis` request a part of the catalogue.
@@ -361,6 +393,18 @@ mod tests {
             assert_eq!(found, Some((Role::Aggressor, pair.sub_axis)), "{pair:?}");
         }
         Ok(())
+    }
+
+    #[test]
+    fn the_matrix_holds_every_usual_pair_and_equals_have_one_each() {
+        let rated = PAIRS.iter().filter(|pair| pair.sub_axis != SubAxis::Capacity);
+        assert!(rated.clone().count() > 0 && rated.clone().all(|pair| MATRIX.contains(pair)));
+        let sides = |side: fn(&Pair) -> &'static str| {
+            MATRIX.iter().map(side).collect::<BTreeSet<_>>().len()
+        };
+        assert_eq!(sides(|pair| pair.victim) * sides(|pair| pair.aggressor), MATRIX.len());
+        assert_eq!(EQUALS.len(), sides(|pair| pair.victim));
+        assert!(EQUALS.iter().all(|pair| pair.victim == pair.aggressor));
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! file, or a file that leaves a fact out, does not compile. Plans get the facts of a mechanism
 //! with its capability, and scores with the plan in the record.
 
+use std::sync::OnceLock;
+
 /// Calls the macro `$with` with every line of the list.
 #[macro_export]
 macro_rules! mechanisms {
@@ -14,6 +16,7 @@ macro_rules! mechanisms {
             exclusive::Exclusive => "exclusive",
             exclusive_process::ExclusiveProcess => "exclusive-process",
             time_slicing::TimeSlicing => "time-slicing",
+            time_slicing_capped::TimeSlicingCapped => "time-slicing-capped",
             mps::Mps => "mps",
             mps_quota::MpsQuota => "mps-quota",
             mps_static::MpsStatic => "mps-static",
@@ -40,6 +43,19 @@ macro_rules! names {
 /// Every name, in report order.
 pub const fn names() -> &'static [&'static str] {
     mechanisms!(names)
+}
+
+/// Names of the mechanisms that the user describes.
+static DESCRIBED: OnceLock<Vec<&'static str>> = OnceLock::new();
+
+/// Adds the names of described mechanisms. Returns whether there were none before.
+pub fn add(names: Vec<&'static str>) -> bool {
+    DESCRIBED.set(names).is_ok()
+}
+
+/// Every name, those of described mechanisms last.
+pub fn all_names() -> Vec<&'static str> {
+    names().iter().chain(DESCRIBED.get().into_iter().flatten()).copied().collect()
 }
 
 #[cfg(test)]

@@ -177,7 +177,6 @@ impl Copies {
             self.to, self.from.cast_const(), COPY_BYTES, null_mut())
     }
 
-    /// Device time of one copy.
     fn timed_ms(&self) -> Result<f64, Error> {
         record(self.marks[0])?;
         self.submit()?;

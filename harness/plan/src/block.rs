@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use gpubench_catalogue::axis;
 use gpubench_catalogue::axis::{AxisEntry, JITTER_SUB_AXIS, Pair, Selection};
 use gpubench_catalogue::workload;
-use gpubench_record::{Axis, Cell, Condition, Plan};
+use gpubench_record::{Axis, Cell, Condition, Plan, Shape};
 use gpubench_stats::ScheduleRng;
 
 use super::draft::{Draft, Layout};
 use super::facts::{Capability, VariantRef};
-use crate::profile::{Profile, Wanted};
+use crate::profile::{PairsOf, Profile, Wanted};
 
 /// The blocks in which aggressors run alone: both of the first two pairs.
 pub(super) const ALONE_BLOCKS: u32 = 4;
@@ -58,7 +58,7 @@ impl<'a> Group<'a> {
             if pairs[..number].iter().any(|pair| same(pair)) {
                 continue;
             }
-            let mut push_with = |variant: &VariantRef, pair, condition: Condition, dose, fewer| {
+            let mut add = |variant: &VariantRef, pair, condition: Condition, dose, fewer, shape| {
                 let (variant, group) = (variant.clone(), self.name.to_owned());
                 let no_neighbours = condition.is_native() || self.admits_one_tenant(&variant);
                 drafts.push(Draft {
@@ -70,11 +70,12 @@ impl<'a> Group<'a> {
                     dose,
                     no_neighbours,
                     fewer,
+                    shape,
                     contended_group,
                 });
             };
             let mut push = |variant: &VariantRef, pair, condition, dose| {
-                push_with(variant, pair, condition, dose, None);
+                add(variant, pair, condition, dose, None, Shape::default());
             };
             if self.members.iter().any(|member| member.needs_native) {
                 let native = VariantRef::new(plan.reference, plan.reference);
@@ -107,11 +108,17 @@ impl<'a> Group<'a> {
                 }
             }
             for member in self.contended() {
-                for (&pair, &tenants) in aggressors
-                    .iter()
-                    .flat_map(|pair| plan.sweep.iter().map(move |tenants| (pair, tenants)))
-                {
-                    push_with(&member.variant, pair, Condition::C, 1.0, Some(tenants));
+                for shape in plan.solo_shapes() {
+                    add(&member.variant, first, Condition::S, 0.0, None, shape);
+                }
+                for &pair in &aggressors {
+                    for &tenants in plan.sweep {
+                        let (fewer, usual) = (Some(tenants), Shape::default());
+                        add(&member.variant, pair, Condition::C, 1.0, fewer, usual);
+                    }
+                    for shape in plan.shapes(pair, member.properties.has_threads()) {
+                        add(&member.variant, pair, Condition::C, 1.0, None, shape);
+                    }
                 }
             }
         }
@@ -148,6 +155,7 @@ impl<'a> Group<'a> {
             dose: 0.0,
             no_neighbours: false,
             fewer: None,
+            shape: Shape::default(),
             contended_group: true,
         };
         let members = self.contended();
@@ -296,15 +304,17 @@ fn wanted(profile: &Profile, entry: &AxisEntry) -> Vec<&'static Pair> {
     let is_user = profile.user_victim.victim().is_some();
     let mut pairs = candidates(profile, entry);
     pairs.retain(|pair| is_user || wants(&profile.victims, pair.victim));
-    pairs.retain(|pair| wants(&profile.aggressors, pair.aggressor));
+    let are_equal = profile.pairs == PairsOf::Equal;
+    pairs.retain(|pair| are_equal || wants(&profile.aggressors, pair.aggressor));
     pairs
 }
 
 fn candidates(profile: &Profile, entry: &AxisEntry) -> Vec<&'static Pair> {
-    if profile.user_victim.victim().is_some() {
-        entry.user_victim_pairs().collect()
-    } else {
-        entry.pairs().collect()
+    match profile.pairs {
+        _ if profile.user_victim.victim().is_some() => entry.user_victim_pairs().collect(),
+        PairsOf::Resource => entry.pairs().collect(),
+        PairsOf::All => entry.matrix_pairs().collect(),
+        PairsOf::Equal => entry.equal_pairs().collect(),
     }
 }
 
@@ -343,9 +353,23 @@ pub(super) fn number(cells: &mut [Cell], plan: &Layout<'_>) {
         let fewer = cell.condition.has_aggressor() && tenants < plan.tenants as usize;
         let fewer = fewer.then(|| format!("tenants{tenants}"));
         let parts = what.into_iter().chain(cell.aggressor.clone());
-        let parts = parts.chain(dose).chain(fewer);
+        let parts = parts.chain(dose).chain(fewer).chain(in_id(cell));
         cell.id = parts.collect::<Vec<_>>().join("-");
     }
+}
+
+/// The part of an id that says where a cell differs from the usual one.
+fn in_id(cell: &Cell) -> Option<String> {
+    if let Some(pct) = cell.shape.load_pct {
+        return Some(format!("load{pct}"));
+    }
+    if let Some(event) = cell.shape.event {
+        return Some(event.as_str().to_owned());
+    }
+    let [own, beside] = cell.depths();
+    let contends = cell.condition.has_aggressor();
+    let text = if contends { format!("depth{own}x{beside}") } else { format!("depth{own}") };
+    (!cell.shape.is_usual()).then_some(text)
 }
 
 /// A number that no cell of the plan has or had, and that sorts behind all of them.

@@ -60,7 +60,7 @@ impl PerBlock {
         let none = Self { cells: 0, with_jitter: 0, sparse_ns: 0 };
         drafts.fold(none, |sum, draft| Self {
             cells: sum.cells + 1,
-            with_jitter: sum.with_jitter + u64::from(draft.gives_jitter(layout.jitter)),
+            with_jitter: sum.with_jitter + u64::from(draft.needs_open_loop(layout.jitter)),
             sparse_ns: sum.sparse_ns + layout.sparse_of(&draft).map_or(0, |one| one.length_ns),
         })
     }

@@ -6,7 +6,8 @@ use gpubench_catalogue::axis::Pair;
 use gpubench_catalogue::mechanism::REFERENCE;
 use gpubench_record::plan::PlannedPair;
 use gpubench_record::{
-    Cell, CellTenant, Condition, Durations, NotPlanned, Plan, Role, Rotation, Sparse, SubAxis,
+    Cell, CellTenant, Condition, Durations, Event, NotPlanned, Plan, Role, Rotation, Shape, Sparse,
+    SubAxis,
 };
 
 use super::block::{Purpose, derive};
@@ -28,20 +29,30 @@ pub(super) struct Draft {
     pub no_neighbours: bool,
     /// Number of tenants, where it is smaller than the plan's.
     pub fewer: Option<u32>,
+    /// Where it differs from the usual cell.
+    pub shape: Shape,
     /// Whether the group has contended cells, with which its native cells are compared.
     pub contended_group: bool,
 }
 
 impl Draft {
-    /// Whether the tail at the offered load is scored from the open loop of this cell: N of the
-    /// victim of the pair, or C of that pair with every neighbour at full dose.
-    pub(super) fn gives_jitter(&self, jitter: Option<&Pair>) -> bool {
+    /// Whether it has every neighbour, at full dose, with the usual queues and load.
+    fn is_usual(&self) -> bool {
+        self.dose >= 1.0 && self.fewer.is_none() && self.shape.is_usual()
+    }
+
+    /// Whether a figure comes from the open loop of this cell: that of a load of its own; or the
+    /// tail at the offered load, from N of the victim of the pair and from its usual cell C.
+    pub(super) fn needs_open_loop(&self, jitter: Option<&Pair>) -> bool {
+        if self.shape.load_pct.is_some() {
+            return true;
+        }
         let Some(jitter) = jitter.filter(|_| !self.is_aggressor_alone()) else {
             return false;
         };
         match self.condition {
             Condition::N => self.contended_group && self.pair.victim == jitter.victim,
-            Condition::C => *self.pair == *jitter && self.dose >= 1.0 && self.fewer.is_none(),
+            Condition::C => *self.pair == *jitter && self.is_usual(),
             _ => false,
         }
     }
@@ -56,7 +67,7 @@ impl Draft {
             Condition::N | Condition::NAgain => {
                 self.contended_group && pairs.iter().any(|pair| pair.victim == self.pair.victim)
             }
-            Condition::C => pairs.contains(&self.pair) && self.dose >= 1.0 && self.fewer.is_none(),
+            Condition::C => pairs.contains(&self.pair) && self.is_usual(),
             _ => false,
         }
     }
@@ -69,7 +80,8 @@ impl Draft {
     /// Whether the cell shows a mechanism, or the reference, with all its tenants.
     pub(super) fn proves(&self) -> bool {
         use Condition::{C, N, S};
-        matches!(self.condition, C | N) || self.condition == S && self.no_neighbours
+        self.shape.is_usual()
+            && (matches!(self.condition, C | N) || self.condition == S && self.no_neighbours)
     }
 }
 
@@ -96,6 +108,12 @@ pub(super) struct Layout<'a> {
     pub neighbours: &'a [String],
     /// Smaller numbers of tenants for contended cells.
     pub sweep: &'a [u32],
+    /// Depths of the queues of victim and neighbours, beside the usual ones.
+    pub depths: &'a [u32],
+    /// Loads of open loops, in percent.
+    pub loads: &'a [u32],
+    /// What happens to the neighbours in cells of their own.
+    pub events: &'a [Event],
     /// Name of the mechanism of native cells.
     pub reference: &'a str,
     /// Pairs of victim and aggressor to run.
@@ -123,6 +141,30 @@ pub(super) struct Layout<'a> {
 }
 
 impl Layout<'_> {
+    /// The unusual shapes of the cells of a pair: every combination of depths, one depth for
+    /// tenants that are equal; then every load and every event. Threads of one process
+    /// cannot be killed alone.
+    pub(super) fn shapes(&self, pair: &Pair, threads: bool) -> Vec<Shape> {
+        let beside = |own: u32| -> Vec<Shape> {
+            if pair.victim == pair.aggressor {
+                return vec![Shape::of_depths(own, None)];
+            }
+            self.depths.iter().map(|&other| Shape::of_depths(own, Some(other))).collect()
+        };
+        let depths = self.depths.iter().flat_map(|&own| beside(own));
+        let loads = self.loads.iter().map(|&pct| Shape::of_load(pct));
+        let events = self.events.iter().filter(|event| !threads || !event.kills());
+        let events = events.map(|&event| Shape::of_event(event));
+        depths.filter(|shape| !shape.is_usual()).chain(loads).chain(events).collect()
+    }
+
+    /// The same of solo cells.
+    pub(super) fn solo_shapes(&self) -> Vec<Shape> {
+        let depths = self.depths.iter().map(|&own| Shape::of_depths(own, None));
+        let loads = self.loads.iter().map(|&pct| Shape::of_load(pct));
+        depths.filter(|shape| !shape.is_usual()).chain(loads).collect()
+    }
+
     /// The doses of a pair in this run, rising.
     pub(super) fn doses_of(&self, pair: &Pair) -> &[f64] {
         let index = self.pairs.iter().position(|one| *one == pair);
@@ -150,8 +192,10 @@ impl Layout<'_> {
             schedule_seed: derive(self.seed, "schedule", block),
             closed_only: self.purpose == Purpose::Prove
                 || draft.is_aggressor_alone()
-                || !self.open_everywhere && !draft.gives_jitter(self.jitter),
+                || draft.shape.event.is_some()
+                || !self.open_everywhere && !draft.needs_open_loop(self.jitter),
             sparse: self.sparse_of(draft),
+            shape: draft.shape,
         }
     }
 
@@ -258,6 +302,7 @@ pub fn device_check(profile: &Profile) -> Plan {
         sweep: Vec::new(),
         service_ns: profile.service.ns,
         telemetry_period_ns: TELEMETRY_PERIOD_NS,
+        meters: Vec::new(),
         axes: Vec::new(),
         blocks: 1,
         looks: 1,
@@ -284,6 +329,7 @@ pub fn device_check(profile: &Profile) -> Plan {
         soak: None,
         time: Vec::new(),
         top_up: None,
+        frozen: None,
         superseded: Vec::new(),
         superseded_trials: Vec::new(),
     }
@@ -309,6 +355,7 @@ fn cell(victim: &str, number: u32) -> Cell {
         schedule_seed: 1,
         closed_only: victim != FULL_LOAD,
         sparse: None,
+        shape: Shape::default(),
     }
 }
 

@@ -93,7 +93,7 @@ fn slots(plan: &Plan, templates: &[&Cell], row: &MoreBlocks) -> BTreeSet<Slot> {
         .find(|cell| cell.variant == row.variant)
         .map_or("", |cell| cell.group.as_str());
     let is_wanted = |cell: &Cell| {
-        if cell.victim != row.victim || cell.group != group {
+        if cell.victim != row.victim || cell.group != group || !cell.shape.is_usual() {
             return false;
         }
         let beside = cell.aggressor.as_deref() == Some(&row.aggressor)

@@ -15,12 +15,16 @@ use gpubench_catalogue::axis::Pair;
 pub(super) fn of_workloads(
     pairs: &[&Pair],
     neighbours: &[String],
+    whole_matrix: bool,
 ) -> BTreeMap<String, WorkloadFacts> {
     let of_pairs = pairs.iter().flat_map(|pair| [pair.victim, pair.aggressor]);
     let names = of_pairs.chain(neighbours.iter().map(String::as_str));
     let facts = |name: &str| {
         let workload = workload::find(name)?;
-        let facts = WorkloadFacts { answering_codes: workload.answers.to_vec() };
+        let facts = WorkloadFacts {
+            answering_codes: workload.answers.to_vec(),
+            sub_axis: whole_matrix.then_some(workload.sub_axis),
+        };
         Some((name.to_owned(), facts)).filter(|(_, facts)| *facts != WorkloadFacts::default())
     };
     names.filter_map(facts).collect()

@@ -9,6 +9,7 @@ pub mod draft;
 mod extend;
 pub mod facts;
 mod faults;
+mod frozen;
 mod ledger;
 pub mod profile;
 #[cfg(test)]
@@ -26,12 +27,13 @@ use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{Axis, Cell, Plan, RequiredProof, Skip, SoakPlan};
 
 use crate::profile::units::Span;
-use crate::profile::{Profile, Wanted, profile_hash};
+use crate::profile::{PairsOf, Profile, Wanted, profile_hash};
 
 pub use budget::{notes, phase_ns};
 pub use extend::{BlocksLeft, Detectable, MoreBlocks, blocks_left, detectable, extend};
 pub use facts::{Availability, Capabilities, Capability, VariantRef};
 pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, has_needs, no_victim};
+pub use frozen::Frozen;
 pub use ledger::{Ledger, Misleading, NO_SOURCE, Recipe, Source, Word, ledger};
 pub use time_use::{Pace, time_of};
 
@@ -64,12 +66,13 @@ pub fn plan(
     let durations = budget::whole_periods(durations, &runnable, profile.cell_min.closed.ns);
     let layout = Layout { blocks, open_everywhere, ..layout };
     let cells = in_order(&groups, &layout);
-    let ledger = ledger()?;
+    let (ledger, is_whole) = (ledger()?, profile.pairs == PairsOf::All);
     let claimed = ledger.words_of(&names(&requested, &skips));
     let left_out = &sparse[layout.sparse.len()..];
     // A profile that decides nothing has no level to lose.
     let jitter_needs = jitter_needs.filter(|_| profile.decides);
-    skips.extend(jitter_needs.map(|needed| without_jitter(profile, left_out, needed)));
+    let jitter = jitter_needs.map(|needed| without_jitter(profile, left_out, needed));
+    skips.extend(jitter.into_iter().chain(without_kills(profile, &runnable)));
     Ok(Plan {
         profile: profile.name.clone(),
         profile_hash: hash,
@@ -85,6 +88,7 @@ pub fn plan(
         sweep: profile.sweep.clone(),
         service_ns: profile.service.ns,
         telemetry_period_ns: profile.telemetry_period.ns,
+        meters: profile.meters.clone(),
         axes: requested_axes(profile),
         blocks,
         looks: if profile.decides && profile.blocks.top_up { 2 } else { 1 },
@@ -97,7 +101,7 @@ pub fn plan(
         cells,
         fault_trials: Vec::new(),
         probes: Vec::new(),
-        workloads: facts::of_workloads(layout.pairs, layout.neighbours),
+        workloads: facts::of_workloads(layout.pairs, layout.neighbours, is_whole),
         pairs: facts::of_pairs(layout.pairs),
         jitter_from: JITTER_SUB_AXIS,
         jitter_pairs: Some(
@@ -117,6 +121,7 @@ pub fn plan(
         soak: soak(profile, pairs.purpose),
         time: Vec::new(),
         top_up: None,
+        frozen: None,
         superseded: Vec::new(),
         superseded_trials: Vec::new(),
     })
@@ -170,6 +175,20 @@ fn without_jitter(profile: &Profile, left_out: &[&Pair], needed: Span) -> Skip {
     }
 }
 
+/// The mechanisms whose neighbours cannot be killed alone.
+fn without_kills(profile: &Profile, runnable: &[&Capability]) -> Vec<Skip> {
+    let kills = profile.events.iter().any(|event| event.kills());
+    let threads = runnable.iter().filter(|one| kills && one.properties.has_threads());
+    let skip = |one: &&Capability| Skip {
+        name: one.variant.mechanism.clone(),
+        variant: one.variant.variant.clone(),
+        axis: Some("kill and restart".to_owned()),
+        reason: "its tenants are threads of one process, which ends as a whole".to_owned(),
+        remedy: None,
+    };
+    threads.map(skip).collect()
+}
+
 /// The heating and the check kernel; a plan that only proves mechanisms needs neither.
 fn soak(profile: &Profile, purpose: Purpose) -> Option<SoakPlan> {
     let planned = profile.soak.planned(profile.device_time);
@@ -190,6 +209,9 @@ fn layout<'a>(
         neighbours: &profile.neighbours,
         reference: REFERENCE,
         sweep: &profile.sweep,
+        depths: &profile.depths,
+        loads: &profile.loads,
+        events: &profile.events,
         pairs: &selected.pairs,
         doses: &profile.doses,
         turn: Turn::of(profile),

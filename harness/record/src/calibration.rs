@@ -113,24 +113,15 @@ pub struct PeakEntry {
     pub unit: String,
 }
 
-/// What an aggressor is held against.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum CeilingKind {
-    /// The highest rate of the hardware, by the clocks and widths that it reports.
-    Hardware,
-    /// The highest measured rate of any detector workload on the same resource.
-    #[default]
-    Detector,
-}
-
-impl CeilingKind {
-    /// As in records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Hardware => "hardware",
-            Self::Detector => "detector",
-        }
+named! {
+    /// What an aggressor is held against.
+    #[derive(Default)]
+    pub enum CeilingKind {
+        /// The highest rate of the hardware, by the clocks and widths that it reports.
+        Hardware = "hardware",
+        /// The highest measured rate of any detector workload on the same resource.
+        #[default]
+        Detector = "detector",
     }
 }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::condition::WorkloadSpec;
+use super::condition::{Event, WorkloadSpec};
 use super::exit_code::{Outcome, OutcomeKind};
 use super::telemetry::EccCounts;
 use crate::figures::CellFigures;
 use crate::gate::Gate;
+use crate::meter::MeterReading;
 use crate::output::OutputCheck;
 use crate::plan::{Cell, CellTenant};
 
@@ -39,6 +40,9 @@ pub struct CellResult {
     pub gates: Vec<GateResult>,
     /// The result of each planned tenant, the victim first.
     pub tenant_results: Vec<TenantResult>,
+    /// Readings of the vendor's counters, where the profile has them read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meters: Vec<MeterReading>,
 }
 
 /// The result of one tenant in one cell.
@@ -311,7 +315,7 @@ pub struct CpuGaps {
 
 /// Observations around one cell. What was not observed is absent; records of older versions have
 /// none of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Surroundings {
     /// Start and planned end on the clock of the run.
@@ -331,6 +335,27 @@ pub struct Surroundings {
     /// Failed observations by name ([`Unobserved`]), each with its error.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unobserved: BTreeMap<Unobserved, String>,
+    /// The event of the cell, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventObserved>,
+    /// Readings of the vendor's counters, where the profile has them read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub meters: Vec<MeterReading>,
+}
+
+/// The event of a cell, as the coordinator stamped it on the clock of the tenants.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventObserved {
+    /// When it happened, in ns since the start of the cell; absent where it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_ns: Option<u64>,
+    /// From the event until the first kernel of a restarted neighbour had run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarted_after_ns: Option<u64>,
+    /// Why it did not happen as planned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 impl Surroundings {
@@ -372,6 +397,25 @@ pub struct EccSpan {
     pub before: EccCounts,
     /// At the end of the cell.
     pub after: EccCounts,
+}
+
+impl Cell {
+    /// Whether its neighbours do what the victim does.
+    pub fn is_of_equals(&self) -> bool {
+        self.aggressor.as_ref() == Some(&self.victim)
+    }
+
+    /// The tenant that the event of the cell kills: the last one.
+    pub fn killed(&self) -> Option<usize> {
+        let kills = self.shape.event.is_some_and(Event::kills);
+        self.tenants.len().checked_sub(1).filter(|_| kills)
+    }
+
+    /// Requests that the victim, and each neighbour, keep outstanding in a closed loop.
+    pub fn depths(&self) -> [u32; 2] {
+        let [own, neighbour] = self.shape.depths();
+        [own, if self.is_of_equals() { own } else { neighbour }]
+    }
 }
 
 #[cfg(test)]

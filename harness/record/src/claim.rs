@@ -95,35 +95,24 @@ pub enum Comparison {
     Sometimes,
 }
 
-/// What a record says of a claim.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// The figures contradict it.
-    Refuted,
-    /// The figures agree with it.
-    Supported,
-    /// The figures are too wide, or cannot be trusted.
-    Inconclusive,
-    /// The record has no such figure.
-    Untested,
+named! {
+    /// What a record says of a claim.
+    #[derive(PartialOrd, Ord)]
+    pub enum Verdict {
+        /// The figures contradict it.
+        Refuted = "refuted",
+        /// The figures agree with it.
+        Supported = "supported",
+        /// The figures are too wide, or cannot be trusted.
+        Inconclusive = "inconclusive",
+        /// The record has no such figure.
+        Untested = "untested",
+    }
 }
 
 impl Verdict {
     /// All of them, in report order.
     pub const ALL: [Self; 4] = [Self::Supported, Self::Refuted, Self::Inconclusive, Self::Untested];
-
-    /// As in records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Supported => "supported",
-            Self::Refuted => "refuted",
-            Self::Inconclusive => "inconclusive",
-            Self::Untested => "untested",
-        }
-    }
 }
 
 /// One claim, compared with one record.
@@ -198,64 +187,66 @@ pub struct ClaimedWord {
 
 // The quantities that a claim can be about: a closed list.
 
-/// A quantity that a scored record may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Quantity {
-    /// Rate beside the aggressor over solo rate, of a matrix row.
-    Retention,
-    /// Solo rate over native rate, of a matrix row.
-    Efficiency,
-    /// Part of the unprotected slowdown that the mechanism prevents, of a matrix row.
-    IsolationIndex,
-    /// Growth of the latency tail in native medians, of a matrix row.
-    Jitter,
-    /// Memory beyond the limit over the limit, of the worst call.
-    Overshoot,
-    /// Share of reservations that were not honoured.
-    BrokenReservations,
-    /// Share of marked pages that the next tenant found.
-    StalePages,
-    /// Share of reads at a neighbour's addresses that were not kept out.
-    ForeignReads,
-    /// Length of a time slice, of the probe.
-    TimeSlice,
-    /// Share of the time in which kernels of both tenants ran, of the probe.
-    Overlap,
-    /// Number of time slices in which one kernel ran, of the probe.
-    SlicesPerKernel,
-    /// Time from the first launch until a compute limit holds, of the probe.
-    TimeToEnforce,
-    /// Share of the tried routes past a memory limit that got past it.
-    MemoryEscapes,
-    /// The same past a compute limit.
-    ComputeEscapes,
-    /// Share of victims that a fault of a neighbour ended.
-    DeadVictims,
-    /// Share of victims that a fault of a neighbour slowed, stalled or ended.
-    HarmedVictims,
-    /// Share of victims that a fault of a neighbour slowed or stalled, and that went on.
-    DelayedVictims,
-    /// Time of a request beside busy neighbours over its time solo, in the closed loop.
-    Slowdown,
-    /// The same of the median latency of the open loop.
-    MedianLatency,
-    /// The same of the 99th percentile.
-    TailLatency,
-    /// The growth of the 99th percentile over that of the median, beside the smallest dose.
-    EarlyTail,
-    /// 99th percentile of the open loop beside busy neighbours.
-    P99,
-    /// The largest number of tenants that keeps the promised latency.
-    TenantLimit,
-    /// Sum over tenants of the rate beside the others over the rate alone.
-    Stp,
-    /// Work of all tenants over what the device can do.
-    Utilisation,
-    /// Whether the mechanism ran here.
-    Ran,
-    /// Whether it ran with instances of different sizes.
-    UnequalInstances,
+named! {
+    /// A quantity that a scored record may hold.
+    pub enum Quantity {
+        /// Rate beside the aggressor over solo rate, of a matrix row.
+        Retention = "retention",
+        /// Solo rate over native rate, of a matrix row.
+        Efficiency = "efficiency",
+        /// Part of the unprotected slowdown that the mechanism prevents, of a matrix row.
+        IsolationIndex = "isolation-index",
+        /// Growth of the latency tail in native medians, of a matrix row.
+        Jitter = "jitter",
+        /// Memory beyond the limit over the limit, of the worst call.
+        Overshoot = "overshoot",
+        /// Share of reservations that were not honoured.
+        BrokenReservations = "broken-reservations",
+        /// Share of marked pages that the next tenant found.
+        StalePages = "stale-pages",
+        /// Share of reads at a neighbour's addresses that were not kept out.
+        ForeignReads = "foreign-reads",
+        /// Length of a time slice, of the probe.
+        TimeSlice = "time-slice",
+        /// Share of the time in which kernels of both tenants ran, of the probe.
+        Overlap = "overlap",
+        /// Number of time slices in which one kernel ran, of the probe.
+        SlicesPerKernel = "slices-per-kernel",
+        /// Time from the first launch until a compute limit holds, of the probe.
+        TimeToEnforce = "time-to-enforce",
+        /// Share of the tried routes past a memory limit that got past it.
+        MemoryEscapes = "memory-escapes",
+        /// The same past a compute limit.
+        ComputeEscapes = "compute-escapes",
+        /// Share of victims that a fault of a neighbour ended.
+        DeadVictims = "dead-victims",
+        /// Share of victims that a fault of a neighbour slowed, stalled or ended.
+        HarmedVictims = "harmed-victims",
+        /// Share of victims that a fault of a neighbour slowed or stalled, and that went on.
+        DelayedVictims = "delayed-victims",
+        /// Time from the end of the last harmed client of a server until a new one had the device.
+        Recovery = "recovery",
+        /// Time of a request beside busy neighbours over its time solo, in the closed loop.
+        Slowdown = "slowdown",
+        /// The same of the median latency of the open loop.
+        MedianLatency = "median-latency",
+        /// The same of the 99th percentile.
+        TailLatency = "tail-latency",
+        /// The growth of the 99th percentile over that of the median, beside the smallest dose.
+        EarlyTail = "early-tail",
+        /// 99th percentile of the open loop beside busy neighbours.
+        P99 = "p99",
+        /// The largest number of tenants that keeps the promised latency.
+        TenantLimit = "tenant-limit",
+        /// Sum over tenants of the rate beside the others over the rate alone.
+        Stp = "stp",
+        /// Work of all tenants over what the device can do.
+        Utilisation = "utilisation",
+        /// Whether the mechanism ran here.
+        Ran = "ran",
+        /// Whether it ran with instances of different sizes.
+        UnequalInstances = "unequal-instances",
+    }
 }
 
 /// The direction in which a quantity is worse for the tenant.
@@ -268,39 +259,6 @@ pub enum Worse {
 }
 
 impl Quantity {
-    /// Its name in the ledger.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Retention => "retention",
-            Self::Efficiency => "efficiency",
-            Self::IsolationIndex => "isolation-index",
-            Self::Jitter => "jitter",
-            Self::Overshoot => "overshoot",
-            Self::BrokenReservations => "broken-reservations",
-            Self::StalePages => "stale-pages",
-            Self::ForeignReads => "foreign-reads",
-            Self::TimeSlice => "time-slice",
-            Self::Overlap => "overlap",
-            Self::SlicesPerKernel => "slices-per-kernel",
-            Self::TimeToEnforce => "time-to-enforce",
-            Self::MemoryEscapes => "memory-escapes",
-            Self::ComputeEscapes => "compute-escapes",
-            Self::DeadVictims => "dead-victims",
-            Self::HarmedVictims => "harmed-victims",
-            Self::DelayedVictims => "delayed-victims",
-            Self::Slowdown => "slowdown",
-            Self::MedianLatency => "median-latency",
-            Self::TailLatency => "tail-latency",
-            Self::EarlyTail => "early-tail",
-            Self::P99 => "p99",
-            Self::TenantLimit => "tenant-limit",
-            Self::Stp => "stp",
-            Self::Utilisation => "utilisation",
-            Self::Ran => "ran",
-            Self::UnequalInstances => "unequal-instances",
-        }
-    }
-
     /// The direction in which it is worse for the tenant, if either is.
     pub const fn worse(self) -> Option<Worse> {
         match self {
@@ -320,6 +278,7 @@ impl Quantity {
             | Self::DeadVictims
             | Self::HarmedVictims
             | Self::DelayedVictims
+            | Self::Recovery
             | Self::Slowdown
             | Self::MedianLatency
             | Self::TailLatency
@@ -353,6 +312,7 @@ impl Quantity {
             | Self::TimeToEnforce => "matrix --probes",
             Self::MemoryEscapes | Self::ComputeEscapes => "matrix --escape",
             Self::DeadVictims | Self::HarmedVictims | Self::DelayedVictims => "matrix --faults",
+            Self::Recovery => "matrix --profile transients --faults",
             Self::Slowdown => "that number of tenants in sweep or tenants",
             Self::MedianLatency | Self::TailLatency | Self::P99 => {
                 "that number of tenants, with open loops"

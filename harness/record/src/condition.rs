@@ -5,42 +5,28 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The condition under which a victim is measured.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-pub enum Condition {
-    /// Native: the victim alone on the GPU, no mechanism.
-    N,
-    /// Native again: the pair that shows the noise floor of the reference.
-    #[serde(rename = "N'")]
-    NAgain,
-    /// Solo under the mechanism, neighbours alive and idle.
-    S,
-    /// Solo again: the A/A pair.
-    #[serde(rename = "S'")]
-    SAgain,
-    /// Contended: one aggressor beside the victim.
-    C,
-    /// Unprotected: the same processes without the mechanism's protection.
-    U,
+named! {
+    /// The condition under which a victim is measured.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Condition {
+        /// Native: the victim alone on the GPU, no mechanism.
+        N = "N",
+        /// Native again: the pair that shows the noise floor of the reference.
+        NAgain = "N'",
+        /// Solo under the mechanism, neighbours alive and idle.
+        S = "S",
+        /// Solo again: the A/A pair.
+        SAgain = "S'",
+        /// Contended: one aggressor beside the victim.
+        C = "C",
+        /// Unprotected: the same processes without the mechanism's protection.
+        U = "U",
+    }
 }
 
 impl Condition {
     /// Every condition, in the order in which reports show them.
     pub const ALL: [Self; 6] = [Self::N, Self::NAgain, Self::S, Self::SAgain, Self::C, Self::U];
-
-    /// The letter used in tables and in records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::N => "N",
-            Self::NAgain => "N'",
-            Self::S => "S",
-            Self::SAgain => "S'",
-            Self::C => "C",
-            Self::U => "U",
-        }
-    }
 
     /// Whether an aggressor works beside the victim.
     pub const fn has_aggressor(self) -> bool {
@@ -53,42 +39,29 @@ impl Condition {
     }
 }
 
-/// One scored dimension of isolation.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Axis {
-    /// Device memory: capacity, cap, residue, visibility.
-    Memory,
-    /// Execution: SMs, issue slots, launches, the driver.
-    Compute,
-    /// Data paths: DRAM, L2, PCIe.
-    Bandwidth,
-    /// Containment of faults.
-    Fault,
-    /// Unpredictable latency.
-    Jitter,
-    /// The shared power budget; never part of the overall level.
-    Power,
+named! {
+    /// One scored dimension of isolation.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Axis {
+        /// Device memory: capacity, cap, residue, visibility.
+        Memory = "memory",
+        /// Execution: SMs, issue slots, launches, the driver.
+        Compute = "compute",
+        /// Data paths: DRAM, L2, PCIe.
+        Bandwidth = "bandwidth",
+        /// Containment of faults.
+        Fault = "fault",
+        /// Unpredictable latency.
+        Jitter = "jitter",
+        /// The shared power budget; never part of the overall level.
+        Power = "power",
+    }
 }
 
 impl Axis {
     /// Every axis, in report order.
     pub const ALL: [Self; 6] =
         [Self::Memory, Self::Compute, Self::Bandwidth, Self::Fault, Self::Jitter, Self::Power];
-
-    /// The name used on the command line, in profiles and in records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Compute => "compute",
-            Self::Bandwidth => "bandwidth",
-            Self::Fault => "fault",
-            Self::Jitter => "jitter",
-            Self::Power => "power",
-        }
-    }
 
     /// Whether the axis counts in the overall level.
     pub const fn counts_overall(self) -> bool {
@@ -216,6 +189,9 @@ pub enum LoadSpec {
         sparse: Option<Sparse>,
         /// End of the closed loop, which begins at the end of the warm-up.
         closed_end_ns: u64,
+        /// Requests kept outstanding in the closed loop.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        depth: u32,
         /// Start of the open loop; arrivals are offsets from here.
         open_start_ns: u64,
         /// End of the open loop.
@@ -232,6 +208,9 @@ pub enum LoadSpec {
     },
     /// The aggressor's load: saturating while its duty cycle is on.
     Aggressor {
+        /// When it begins to issue.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        start_ns: u64,
         /// When it stops issuing.
         end_ns: u64,
         /// Fraction of native peak that it offers, 0 to 1.
@@ -257,6 +236,119 @@ pub struct Sparse {
     /// Mean pause. Where tenants take turns it lasts several of them: a victim that comes back soon
     /// after its last request meets its neighbour always in the same part of a turn.
     pub pause_ns: u64,
+}
+
+/// Requests that a victim keeps outstanding in a closed loop unless its cell says otherwise.
+pub const VICTIM_DEPTH: u32 = 1;
+/// Those of an aggressor, so that its queue is never empty.
+pub const AGGRESSOR_DEPTH: u32 = 2;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+const fn one() -> u32 {
+    VICTIM_DEPTH
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_one(depth: &u32) -> bool {
+    *depth == one()
+}
+
+named! {
+    /// What happens to the neighbour in the middle of a closed loop.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Event {
+        /// It begins to submit work, with its context open.
+        Start = "start",
+        /// It ends its work, and keeps its context open.
+        Stop = "stop",
+        /// It gets SIGKILL at work.
+        Kill = "kill",
+        /// It gets SIGKILL at work, and a new process opens a context and runs a kernel.
+        Restart = "restart",
+    }
+}
+
+impl Event {
+    /// Every event.
+    pub const ALL: [Self; 4] = [Self::Start, Self::Stop, Self::Kill, Self::Restart];
+
+    /// Whether the coordinator kills the neighbour.
+    pub const fn kills(self) -> bool {
+        matches!(self, Self::Kill | Self::Restart)
+    }
+}
+
+/// Where a cell differs from the usual one of its plan: the depth of its queues, its load, and an
+/// event. A key that is absent has the usual value.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+pub struct Shape {
+    /// Requests that the victim keeps outstanding in the closed loop; 1 where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// Those of each neighbour; 2 where absent, and as many as the victim where it does the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour_depth: Option<u32>,
+    /// Open-loop arrivals of the victim in percent of its native rate; those of the plan where
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_pct: Option<u32>,
+    /// What happens to the neighbours in the middle of the closed loop; nothing where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<Event>,
+}
+
+impl Shape {
+    /// With these depths; the usual ones are absent.
+    pub fn of_depths(victim: u32, neighbour: Option<u32>) -> Self {
+        Self {
+            depth: Some(victim).filter(|&depth| depth != VICTIM_DEPTH),
+            neighbour_depth: neighbour.filter(|&depth| depth != AGGRESSOR_DEPTH),
+            ..Self::default()
+        }
+    }
+
+    /// With this load.
+    pub const fn of_load(pct: u32) -> Self {
+        Self { depth: None, neighbour_depth: None, load_pct: Some(pct), event: None }
+    }
+
+    /// With this event.
+    pub const fn of_event(event: Event) -> Self {
+        Self { depth: None, neighbour_depth: None, load_pct: None, event: Some(event) }
+    }
+
+    /// Whether the cell is the usual one.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The same without neighbours.
+    pub const fn alone(self) -> Self {
+        Self { neighbour_depth: None, event: None, ..self }
+    }
+
+    /// The depths of the victim and of each neighbour.
+    pub fn depths(self) -> [u32; 2] {
+        let own = self.depth.unwrap_or(VICTIM_DEPTH);
+        [own, self.neighbour_depth.unwrap_or(AGGRESSOR_DEPTH)]
+    }
 }
 
 impl LoadSpec {

@@ -110,29 +110,18 @@ impl ExitCode {
 
 // The four outcomes of a measurement.
 
-/// The outcome of a measurement, without the reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OutcomeKind {
-    /// Measured, and every gate passed.
-    Measured,
-    /// Cannot be measured here.
-    Waived,
-    /// Was tried and failed.
-    Failed,
-    /// Was measured, but the result cannot be trusted.
-    Inconclusive,
-}
-
-impl OutcomeKind {
-    /// The word printed for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Waived => "waived",
-            Self::Failed => "failed",
-            Self::Inconclusive => "inconclusive",
-        }
+named! {
+    /// The outcome of a measurement, without the reason.
+    #[derive(Hash)]
+    pub enum OutcomeKind {
+        /// Measured, and every gate passed.
+        Measured = "measured",
+        /// Cannot be measured here.
+        Waived = "waived",
+        /// Was tried and failed.
+        Failed = "failed",
+        /// Was measured, but the result cannot be trusted.
+        Inconclusive = "inconclusive",
     }
 }
 

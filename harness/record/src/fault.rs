@@ -168,34 +168,20 @@ pub struct FaultObservation {
     pub failure: Option<String>,
 }
 
-/// How a fault harmed one victim.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Harm {
-    /// Not at all.
-    Unharmed,
-    /// Its rate fell.
-    Slowed,
-    /// It made no progress for a while, or a request failed, and it went on.
-    Stalled,
-    /// It never completed another request.
-    Dead,
-    /// It went on, and its output is wrong: without an error that anyone would act on.
-    Corrupted,
-}
-
-impl Harm {
-    /// The word printed for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unharmed => "unharmed",
-            Self::Slowed => "slowed",
-            Self::Stalled => "stalled",
-            Self::Dead => "dead",
-            Self::Corrupted => "corrupted",
-        }
+named! {
+    /// How a fault harmed one victim.
+    #[derive(PartialOrd, Ord)]
+    pub enum Harm {
+        /// Not at all.
+        Unharmed = "unharmed",
+        /// Its rate fell.
+        Slowed = "slowed",
+        /// It made no progress for a while, or a request failed, and it went on.
+        Stalled = "stalled",
+        /// It never completed another request.
+        Dead = "dead",
+        /// It went on, and its output is wrong: without an error that anyone would act on.
+        Corrupted = "corrupted",
     }
 }
 

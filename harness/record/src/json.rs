@@ -4,6 +4,10 @@
 //! `serde_json::from_slice::<RunRecord>` compiles all of it again: with three formats of the input
 //! that was most of what compiling the reports took. Behind this trait it is compiled once, here.
 
+use std::io::Write;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Result;
 
 use crate::event::RunEvent;
@@ -54,6 +58,41 @@ fn text(json: &[u8]) -> Result<&str> {
 /// Fails when a part of it has no JSON.
 pub fn value(record: &RunRecord) -> Result<serde_json::Value> {
     serde_json::from_str(&record.to_json()?)
+}
+
+/// Writes a record as indented JSON with a final line feed, piece by piece.
+pub fn write(record: &RunRecord, out: &mut dyn Write) -> std::io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, record)?;
+    out.write_all(b"\n")
+}
+
+/// Whether the JSON of what is scored reads back as it was, which a figure that is not finite does
+/// not. The rest of a record was read from JSON, or compared when it was written.
+pub fn check_scored(run: &RunRecord) -> std::result::Result<(), String> {
+    fn same<T: Serialize + DeserializeOwned + PartialEq>(part: &T) -> Result<bool> {
+        Ok(serde_json::from_str::<T>(&serde_json::to_string(part)?)? == *part)
+    }
+    for (name, found) in [
+        ("matrix", same(&run.matrix)),
+        ("overall", same(&run.overall)),
+        ("probe_figures", same(&run.probe_figures)),
+        ("fault_tallies", same(&run.fault_tallies)),
+        ("service", same(&run.service)),
+        ("transients", same(&run.transients)),
+        ("energy", same(&run.energy)),
+        ("attribution", same(&run.attribution)),
+        ("tenant_limits", same(&run.tenant_limits)),
+        ("dose_curves", same(&run.dose_curves)),
+        ("operator", same(&run.operator)),
+        ("claims", same(&run.claims)),
+    ] {
+        match found {
+            Ok(true) => {}
+            Ok(false) => return Err(format!("its {name} reads back differently")),
+            Err(error) => return Err(format!("{name}: {error}")),
+        }
+    }
+    Ok(())
 }
 
 /// A record as indented JSON.

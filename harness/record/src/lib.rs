@@ -5,6 +5,29 @@
 //! crate and nothing else.
 #![warn(missing_docs)]
 
+/// Declares an enum with one name for each variant, which records and texts have.
+macro_rules! named {
+    ($(#[$meta:meta])* pub enum $name:ident {
+        $($(#[$of_variant:meta])* $variant:ident = $text:literal,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        pub enum $name {
+            $($(#[$of_variant])* #[serde(rename = $text)] $variant,)*
+        }
+
+        impl $name {
+            /// The name in records, in tables and on the command line.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+    };
+}
+
 pub mod calibration;
 pub mod cell;
 pub mod claim;
@@ -19,6 +42,7 @@ pub mod interruption;
 pub mod json;
 pub mod matrix;
 pub mod mechanism;
+pub mod meter;
 pub mod output;
 pub mod plan;
 pub mod probe;
@@ -41,10 +65,11 @@ pub use calibration::{SessionLatencies, Spread, VictimSpread};
 pub use cell::{
     CellResult, GateKind, GateResult, GateScope, GateState, TenantIdentity, TenantResult,
 };
-pub use cell::{CellSpan, EccSpan, Surroundings, Unobserved};
+pub use cell::{CellSpan, EccSpan, EventObserved, Surroundings, Unobserved};
 pub use cell::{CpuGaps, Gaps, LONG_GAP_NS, LongGaps, PhaseGaps};
 pub use claim::{Claim, ClaimFigure, ClaimRow, ClaimedWord, Comparison, Quantity, Verdict};
-pub use condition::{Axis, Condition, Role, Sparse, SubAxis};
+pub use condition::{AGGRESSOR_DEPTH, VICTIM_DEPTH};
+pub use condition::{Axis, Condition, Event, Role, Shape, Sparse, SubAxis};
 pub use condition::{Bursts, LoadSpec, WorkloadSpec};
 pub use event::RunEvent;
 pub use excerpt::{
@@ -65,16 +90,17 @@ pub use gate::Gate;
 pub use interruption::{INTERRUPTED, Interruption, Left, RunSettings};
 pub use json::Json;
 pub use matrix::Margins;
+pub use matrix::{AtLoad, ServiceRow, TenantLimit, TransientRow};
 pub use matrix::{BLOCKS_MIN, BlocksLost, LostBlock, LostKind, MatrixRow, OverallRow};
-pub use matrix::{OperatorRow, TenantTime};
-pub use matrix::{ServiceRow, TenantLimit};
+pub use matrix::{OperatorRow, TenantProgress, TenantTime};
 pub use mechanism::{MechanismProperties, MechanismRow, Sharing, SmNumbers, TenantForm};
 pub use mechanism::{Proof, ProofTime, RequiredProof};
+pub use meter::{AttributionRow, Counter, EnergyRow, Meter, MeterReading, TenantShare};
 pub use output::OutputCheck;
 pub use plan::WorkloadFacts;
 pub use plan::{Cell, CellTenant, Durations, Plan, PlannedPair, Skip};
-pub use plan::{NotPlanned, Rotation};
-pub use plan::{TopUp, TopUpDecision, TopUpReason, TopUpRow};
+pub use plan::{FrozenPlan, NotPlanned, Rotation};
+
 pub use probe::{
     BypassRun, CallTimes, CallTrials, CapCall, CompletedRequests, EscapeOutcome, EscapeRoute,
     ExhaustTrial, Exhausted, LaunchStamp, LaunchTrials, ProbeFigure, ProbeFound, ProbeReply,
@@ -88,6 +114,7 @@ pub use telemetry::TelemetryRow;
 pub use telemetry::XidLine;
 pub use thresholds::Thresholds;
 pub use time_use::{PlannedTime, SpentTime, TimePart};
+pub use time_use::{TopUp, TopUpDecision, TopUpReason, TopUpRow};
 pub use version::{FIRST_VERSION, FORMAT_VERSION, FormatVersion};
 pub use wire::{FromTenant, ToTenant};
 pub use wire::{RefusalKind, Verification};

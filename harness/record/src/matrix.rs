@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exit_code::Outcome;
 use super::figures::Estimate;
-use crate::condition::{Condition, SubAxis};
+use crate::condition::{Condition, Shape, SubAxis};
 
 /// Fewest blocks for an interval that decides. Its width says the rest: with two degrees of freedom
 /// the 95 % interval is 4.3 standard errors wide on either side, with seven 2.4.
@@ -216,6 +216,20 @@ pub struct OperatorRow {
     /// GPU time of each tenant over these blocks. Absent in format 1.0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_time: Vec<TenantTime>,
+    /// The progress of each tenant, where all do the same work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub progress: Vec<TenantProgress>,
+}
+
+/// The progress of one of several tenants that do the same work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TenantProgress {
+    /// Name of the tenant.
+    pub tenant: String,
+    /// Its rate over its rate alone on the whole device: its share of the device in work.
+    pub progress: Estimate,
+    /// Its share of the work of all tenants.
+    pub share: Estimate,
 }
 
 impl OperatorRow {
@@ -271,6 +285,9 @@ pub struct ServiceRow {
     pub aggressor: Option<String>,
     /// Working tenants, including the victim.
     pub tenants: u32,
+    /// Where its cells differ from the usual ones: depth of the queues, and load.
+    #[serde(flatten)]
+    pub shape: Shape,
     /// Outcome with its reason.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -280,6 +297,59 @@ pub struct ServiceRow {
     pub within_slo: Option<Estimate>,
     /// Open-loop requests that were offered.
     pub requests: u64,
+    /// Latencies, or the overload, at a load of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_load: Option<AtLoad>,
+}
+
+/// The open loop at one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AtLoad {
+    /// Offered requests over the rate of the solo closed loop under the mechanism: above 1 no
+    /// queue of the victim alone can keep up.
+    pub of_solo: Option<Estimate>,
+    /// Requests completed within the open loop, per second.
+    pub completed: Option<Estimate>,
+    /// Median latency; null under overload.
+    pub p50: Option<Estimate>,
+    /// 99th percentile of the latency; null under overload, and below 368 requests in a block.
+    pub p99: Option<Estimate>,
+    /// Growth of the backlog in requests per second, where the victim was overloaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growth: Option<Estimate>,
+}
+
+/// What one event of the neighbours did to a victim, over all blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TransientRow {
+    /// Mechanism.
+    pub mechanism: String,
+    /// Canonical variant.
+    pub variant: String,
+    /// Workload of the victim.
+    pub victim: String,
+    /// Workload of the neighbours; absent for faults, whose injector is the neighbour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggressor: Option<String>,
+    /// The event: one of a cell, or the fault after which a service recovers.
+    pub event: String,
+    /// Outcome with its reason.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Longest time without a completion from the event on.
+    pub stall: Option<Estimate>,
+    /// Requests that failed after one event.
+    pub lost: Option<Estimate>,
+    /// Time to the old rate. A lower bound where it was not back within the window of some blocks;
+    /// for a fault the time until a new client had the device.
+    pub back: Option<Estimate>,
+    /// Blocks in which the old rate was not back within the window.
+    pub not_back: u32,
+    /// Rate at the end of the window over that before the event.
+    pub rate_ratio: Option<Estimate>,
+    /// From the event until a restarted neighbour had run a kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted: Option<Estimate>,
 }
 
 /// The largest tested number of working tenants with which a victim keeps its promised latency.

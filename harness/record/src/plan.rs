@@ -12,11 +12,12 @@ use super::condition::Bursts;
 use super::matrix::Margins;
 use super::mechanism::RequiredProof;
 use crate::claim::{Claim, ClaimedWord};
-use crate::condition::{Condition, Role, Sparse, SubAxis};
+use crate::condition::{Condition, Role, Shape, Sparse, SubAxis};
 use crate::fault::FaultTrial;
 use crate::mechanism::MechanismProperties;
+use crate::meter::Meter;
 use crate::thresholds::Thresholds;
-use crate::time_use::PlannedTime;
+use crate::time_use::{PlannedTime, TopUp};
 use crate::user_victim::UserVictim;
 
 /// The plan of a run: the profile applied to this host.
@@ -59,6 +60,9 @@ pub struct Plan {
     /// Time between two readings of the device's counters.
     #[serde(default)]
     pub telemetry_period_ns: u64,
+    /// Counters that are read at the ends of closed loops.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meters: Vec<Meter>,
     /// The axes of the profile.
     #[serde(default)]
     pub axes: Vec<String>,
@@ -131,6 +135,9 @@ pub struct Plan {
     /// of blocks from `blocks` on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_up: Option<TopUp>,
+    /// The plan that was frozen before the run, and how this one differs from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<FrozenPlan>,
     /// Cells of blocks that an interruption of the run cut. The blocks were measured again, and no
     /// score uses these cells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -169,6 +176,19 @@ impl Plan {
     pub fn has_jitter_of(&self, sub_axis: SubAxis) -> bool {
         let pairs = self.jitter_pairs.as_ref().filter(|pairs| !pairs.is_empty());
         pairs.map_or(sub_axis == self.jitter_from, |pairs| pairs.contains(&sub_axis))
+    }
+
+    /// Open-loop arrivals of the victim of a cell over its native rate.
+    pub fn load_of(&self, cell: &Cell) -> f64 {
+        cell.shape.load_pct.map_or(self.load, |pct| f64::from(pct) / 100.0)
+    }
+
+    /// When the event of a cell happens, since its start: behind the middle of the closed loop, and
+    /// so after the observation of the mechanism half-way through the cell. The seed of the block
+    /// moves it, so that events meet different parts of a turn.
+    pub const fn event_ns(&self, cell: &Cell) -> u64 {
+        let Durations { warmup_ns, closed_ns, .. } = self.durations_of(cell);
+        warmup_ns + closed_ns / 2 + cell.schedule_seed % (closed_ns / 16 + 1)
     }
 
     /// Length of the phases of one cell.
@@ -311,6 +331,9 @@ pub struct Cell {
     /// Its sparse phase, from which service jitter is measured; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sparse: Option<Sparse>,
+    /// Where it differs from the usual cell.
+    #[serde(flatten)]
+    pub shape: Shape,
 }
 
 /// One tenant of a cell.
@@ -334,6 +357,9 @@ pub struct WorkloadFacts {
     /// requests are refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answering_codes: Vec<i32>,
+    /// The resource that it uses, in plans of the whole matrix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_axis: Option<SubAxis>,
 }
 
 /// A victim and an aggressor that compete for one resource.
@@ -414,80 +440,30 @@ impl fmt::Display for NotPlanned {
     }
 }
 
-// The one look at undecided rows after the planned blocks, and what follows from it.
-
-/// The rows that asked for more blocks, and which of them got them.
+/// A plan that was frozen before a run, and how that run's plan differs from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TopUp {
-    /// Device time that the planned blocks left.
-    pub left_ns: u64,
-    /// The rows, those that need the least time first.
-    pub rows: Vec<TopUpRow>,
+pub struct FrozenPlan {
+    /// Hash of the frozen plan, with its thresholds and questions.
+    pub hash: String,
+    /// What the run left out.
+    pub left_out: Vec<String>,
+    /// What it added before it began; blocks that rows got later are its top-up.
+    pub added: Vec<String>,
+    /// The settings that differ.
+    pub changed: Vec<String>,
 }
 
-/// One row that asked for more blocks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TopUpRow {
-    /// Canonical variant.
-    pub variant: String,
-    /// Axis of the row.
-    pub axis: String,
-    /// Workload of the victim.
-    pub victim: String,
-    /// Workload of the aggressor.
-    pub aggressor: String,
-    /// Why.
-    pub reason: TopUpReason,
-    /// Blocks behind the row at the look.
-    pub blocks: u32,
-    /// Blocks that it asks for.
-    pub wanted: u32,
-    /// Time of the missing blocks, less cells that rows before it need too.
-    pub needs_ns: u64,
-    /// What was decided.
-    pub decision: TopUpDecision,
-}
-
-/// Why a row asks for more blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopUpReason {
-    /// Its interval straddles a boundary of levels.
-    Straddles,
-    /// The interval of its retention is wider than the profile wants (`blocks.half_width`).
-    Wide,
-}
-
-/// The decision on one row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopUpDecision {
-    /// The missing blocks fit into the time that was left, and are planned.
-    Planned,
-    /// They do not fit.
-    TooLong,
-}
-
-impl fmt::Display for TopUp {
+impl fmt::Display for FrozenPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = |ns: u64| ns as f64 / 1e9;
-        let left = seconds(self.left_ns);
-        write!(f, "{} rows ask for blocks, {left:.1} s left", self.rows.len())?;
-        for row in &self.rows {
-            let (axis, victim, aggressor) = (&row.axis, &row.victim, &row.aggressor);
-            let decision = match row.decision {
-                TopUpDecision::Planned => "planned",
-                TopUpDecision::TooLong => "too long",
-            };
-            let reason = match row.reason {
-                TopUpReason::Straddles => "undecided",
-                TopUpReason::Wide => "wide interval",
-            };
-            let (more, needs) = (row.wanted.saturating_sub(row.blocks), seconds(row.needs_ns));
-            let variant = &row.variant;
-            write!(f, "; {axis} of {victim} beside {aggressor} under {variant}: {reason}, ")?;
-            write!(f, "{more} more blocks, {needs:.1} s, {decision}")?;
-        }
-        Ok(())
+        write!(f, "plan {} frozen before the run", &self.hash[..self.hash.len().min(12)])?;
+        let parts =
+            [("left out", &self.left_out), ("added", &self.added), ("changed", &self.changed)];
+        let parts: Vec<String> = parts
+            .into_iter()
+            .filter(|(_, what)| !what.is_empty())
+            .map(|(word, what)| format!("{word} {}", what.join(", ")))
+            .collect();
+        let how = if parts.is_empty() { "followed".to_owned() } else { parts.join("; ") };
+        write!(f, ": {how}")
     }
 }

@@ -5,23 +5,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A real GPU or the virtual one. Every report shows which.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DeviceKind {
-    /// An NVIDIA GPU.
-    Real,
-    /// The virtual GPU.
-    Virtual,
-}
-
-impl DeviceKind {
-    /// As in records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Real => "real",
-            Self::Virtual => "virtual",
-        }
+named! {
+    /// A real GPU or the virtual one. Every report shows which.
+    pub enum DeviceKind {
+        /// An NVIDIA GPU.
+        Real = "real",
+        /// The virtual GPU.
+        Virtual = "virtual",
     }
 }
 

@@ -18,6 +18,15 @@ pub fn open(path: &Path) -> Result<File> {
     File::open(path)
 }
 
+/// Opens a regular file for appending, which is made where it is missing.
+/// Fails as [`open`].
+pub fn append(path: &Path) -> Result<File> {
+    if path.symlink_metadata().is_ok() {
+        open(path)?;
+    }
+    File::options().create(true).append(true).open(path)
+}
+
 /// The bytes of a regular file.
 /// Fails as [`open`], and when it has more than `bytes_max` bytes.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {

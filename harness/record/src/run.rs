@@ -9,7 +9,7 @@ use super::calibration::DeviceSpeed;
 use super::fault::FaultTally;
 use super::figures::DoseCurve;
 use super::matrix::OperatorRow;
-use super::matrix::{ServiceRow, TenantLimit};
+use super::matrix::{ServiceRow, TenantLimit, TransientRow};
 use crate::calibration::Calibration;
 use crate::cell::CellResult;
 use crate::claim::ClaimRow;
@@ -17,6 +17,7 @@ use crate::fault::{FaultResult, FaultTrial};
 use crate::interruption::Interruption;
 use crate::matrix::{MatrixRow, OverallRow};
 use crate::mechanism::MechanismRow;
+use crate::meter::{AttributionRow, EnergyRow};
 use crate::plan::Plan;
 use crate::probe::{ProbeFigure, ProbeResult};
 use crate::provenance::{DeviceIdentity, Provenance};
@@ -58,6 +59,15 @@ pub struct RunRecord {
     /// the profile sets either.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub service: Vec<ServiceRow>,
+    /// What events of neighbours did to victims, where the profile has events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transients: Vec<TransientRow>,
+    /// Energy for a request, where the profile has energy read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub energy: Vec<EnergyRow>,
+    /// What counters say that tenants used, beside their work, where the profile has use read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attribution: Vec<AttributionRow>,
     /// The largest number of tenants that keeps a promised latency, where the profile has both a
     /// promise and a sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

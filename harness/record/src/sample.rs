@@ -117,7 +117,7 @@ pub struct SampleRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
     /// An unknown phase.
-    #[error("phase {0} is not one of 0 to 3")]
+    #[error("phase {0} is not one of 0 to 4")]
     Phase(u8),
     /// An unknown status.
     #[error("status {0} is not one of 0 to 3")]

@@ -1,7 +1,7 @@
 //! The victim protocol: messages between gpubench and a user's program that is the victim. One JSON
 //! object a line, both ways, on one descriptor.
 //!
-//! All times are nanoseconds of `CLOCK_MONOTONIC`. `workloads/README.md` describes the protocol.
+//! All times are nanoseconds of `CLOCK_MONOTONIC`. The book has the protocol.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,25 +16,17 @@ pub const USER_VICTIM: &str = "user-victim";
 pub const ACCEPTED: &str = "{\"ready\":true}, {\"start_ns\":N,\"end_ns\":N}, {\"done\":true}, \
                             {\"error\":\"TEXT\"}";
 
-/// How the program reports its work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Reports {
-    /// It reports each request on the descriptor.
-    Requests,
-    /// Each line on its standard output is one completed request.
-    Lines,
+named! {
+    /// How the program reports its work.
+    pub enum Reports {
+        /// It reports each request on the descriptor.
+        Requests = "requests",
+        /// Each line on its standard output is one completed request.
+        Lines = "lines",
+    }
 }
 
 impl Reports {
-    /// The word in profiles and on the command line.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Lines => "lines",
-        }
-    }
-
     /// The variant of that word.
     pub fn find(word: &str) -> Option<Self> {
         [Self::Requests, Self::Lines].into_iter().find(|known| known.as_str() == word)

@@ -166,6 +166,9 @@ pub enum ToTenant {
         ordinal: u32,
         /// Participant numbers.
         participants: Participants,
+        /// When to begin; at once where it is over.
+        #[serde(default)]
+        from_ns: u64,
         /// Time between two requests.
         every_ns: u64,
         /// Time after which to stop.

@@ -117,7 +117,10 @@ fn workloads(plan: &Plan) -> (BTreeSet<String>, BTreeSet<String>) {
         |cell: &&Cell| cell.condition == Condition::S && aggressors.contains(&cell.victim);
     let of_cells = plan.cells.iter().filter(|cell| !is_alone(cell)).map(|cell| &cell.victim);
     let of_trials = plan.fault_trials.iter().map(|trial| &trial.victim);
-    (of_cells.chain(of_trials).cloned().collect(), aggressors)
+    let victims: BTreeSet<String> = of_cells.chain(of_trials).cloned().collect();
+    // A neighbour that does what the victim does has its calibration.
+    let aggressors = aggressors.difference(&victims).cloned().collect();
+    (victims, aggressors)
 }
 
 /// The kept calibration with this target; empty where there is none.

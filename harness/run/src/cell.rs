@@ -1,8 +1,6 @@
 //! One cell: prepares every tenant, starts them at one instant, waits for all of them, and writes
 //! what happened.
 
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,8 +9,8 @@ use gpubench_host::mechanism::Observation;
 use gpubench_host::tenant::TenantError;
 use gpubench_plan::phase_ns;
 use gpubench_record::{
-    Calibration, Cell, CellSpan, FromTenant, INTERRUPTED, LoadSpec, Outcome, Plan, RefusalKind,
-    Role, RunEvent, Surroundings, TenantResult, TimePart, ToTenant, Unobserved,
+    Calibration, Cell, CellSpan, Event, FromTenant, INTERRUPTED, LoadSpec, Outcome, Plan,
+    RefusalKind, Role, RunEvent, Surroundings, TenantResult, TimePart, ToTenant, Unobserved,
 };
 use gpubench_store::log_path;
 use tokio::task::JoinSet;
@@ -23,6 +21,7 @@ use super::observe::Snapshot;
 use super::sampler::{SAMPLER, Sampled, Sampler, Times};
 use super::setup::Recorder;
 use super::tenant_set::{TenantSet, participants_of};
+use super::transient::Happening;
 use super::xids::XidMonitor;
 use super::{RunError, RunHandles, observe};
 
@@ -86,9 +85,11 @@ pub async fn run(
         // own Xids.
         None => Snapshot { t_ns: None, ..observe::snapshot(tenants).await? },
     };
-    let observation = observe::observation(tenants, cell.condition, &snapshot);
-    let is_whole = results.iter().all(|tenant| tenant.death.is_none());
-    if failure.is_none() && is_whole {
+    let mut observation = observe::observation(tenants, cell.condition, &snapshot);
+    if let Some(before) = sampled.before {
+        before.stand_in(&mut observation, &snapshot);
+    }
+    if failure.is_none() && is_whole(cell, &results) {
         prove(&handles, ledger, cell, t0_ns, &observation)?;
     } else if let Some(error) = snapshot.serving.error()
         && tenants.config().mechanism.is_some()
@@ -205,10 +206,12 @@ async fn measure(
     let setup = &handles.setup;
     let slots: Vec<usize> = (0..cell.tenants.len()).collect();
     let scope = tenants.snapshot_scope();
+    let mut happening = Happening::prepare(tenants, cell).await?;
+    let before = happening.before.take();
     let members = tenants.take_slots(&slots);
     let participants = members.iter().map(|(_, tenant)| tenant.participants());
     let ids = participants.flat_map(|ids| [ids.issuer, ids.reaper]);
-    handles.expect(ids.chain([SAMPLER]).collect()).await?;
+    handles.expect(ids.chain([SAMPLER]).chain(happening.participants()).collect()).await?;
     let t0_ns = handles.start_ns().await? + phase_ns(&setup.plan, cell);
     let times = Times::of_cell(&setup.plan, cell, t0_ns);
     let sampler = Sampler::start(&setup.clock, &setup.nvml, &cell.id, times, scope)?;
@@ -217,6 +220,8 @@ async fn measure(
     } else {
         Duration::from_nanos(times.length_ns) + SLACK_WALL
     };
+    let at_ns = setup.plan.event_ns(cell);
+    let happening = happening.start(&handles, [times.t0_ns, at_ns, times.length_ns], limit).await?;
     let mut waits = JoinSet::new();
     for (slot, mut tenant) in members {
         let go = ToTenant::Go { t0_ns: times.t0_ns };
@@ -233,7 +238,8 @@ async fn measure(
         });
     }
     let (mut failures, mut answers) = (Vec::new(), Vec::new());
-    let threads = !tenants.config().inside.is_empty();
+    // A killed tenant is reaped once all have answered, so that its end has an instant of its own.
+    let together = !tenants.config().inside.is_empty() || cell.killed().is_some();
     let mut is_abandoned = false;
     while let Some(done) = waits.join_next().await {
         match done {
@@ -247,7 +253,7 @@ async fn measure(
         }
         // A tenant that failed is killed. Where tenants are threads that kills them all, and their
         // own errors would be lost.
-        if threads && !waits.is_empty() {
+        if together && !waits.is_empty() {
             continue;
         }
         for (slot, tenant, answer) in answers.drain(..) {
@@ -264,11 +270,18 @@ async fn measure(
         sampled = sampler.finish() => sampled,
         () = handles.waits.grace_is_over() => Sampled::default(),
     };
+    (sampled.before, sampled.event) = (before, happening.finish(&handles).await?);
     sampled.span = Some(CellSpan { start_ns: times.t0_ns, end_ns: times.t0_ns + times.length_ns });
     failures.sort();
     failures.dedup();
     let failure = (!failures.is_empty()).then(|| failures.join("; "));
     Ok((sampled, times.t0_ns, failure))
+}
+
+/// Whether every tenant lived but the one that the event of the cell kills.
+fn is_whole(cell: &Cell, results: &[TenantResult]) -> bool {
+    let dead = results.iter().enumerate().filter(|(_, tenant)| tenant.death.is_some());
+    dead.map(|(slot, _)| slot).all(|slot| cell.killed() == Some(slot))
 }
 
 /// Whether the end of a tenant of that role fails the cell. A dead victim does; a dead aggressor is
@@ -285,9 +298,7 @@ async fn abandon_all(handles: &RunHandles, cell: &Cell) -> Result<(), RunError> 
 }
 
 pub fn make_folder(log: &Path) -> Result<(), RunError> {
-    let Some(folder) = log.parent() else {
-        return Ok(());
-    };
+    let Some(folder) = log.parent() else { return Ok(()) };
     std::fs::create_dir_all(folder).map_err(|source| {
         gpubench_store::StoreError::Io { path: folder.to_path_buf(), action: "make", source }.into()
     })
@@ -297,8 +308,6 @@ pub fn make_folder(log: &Path) -> Result<(), RunError> {
 
 /// Duty cycle of an aggressor at a dose below 1.
 const PERIOD_NS: u64 = 10_000_000;
-/// Requests that an aggressor keeps outstanding, so that its queue is never empty.
-const DEPTH: u32 = 2;
 /// Maximum of outstanding victim requests in the open loop.
 const OUTSTANDING_MAX: u32 = 10_000;
 
@@ -309,7 +318,17 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
     // would run in part without them, and the contended rate would be too high.
     let neighbours_end_ns = if cell.closed_only { end_ns + plan.durations.gap_ns } else { end_ns };
     let native = calibration.entries.get(&cell.victim).map_or(0.0, |entry| entry.native_rate_per_s);
-    let rate_per_s = native * plan.load;
+    let rate_per_s = native * plan.load_of(cell);
+    let [depth, neighbour_depth] = cell.depths();
+    let event_ns = plan.event_ns(cell);
+    let (mut start_ns, mut stop_ns) = (0, neighbours_end_ns);
+    if slot + 1 == cell.tenants.len() {
+        match cell.shape.event {
+            Some(Event::Start) => start_ns = event_ns,
+            Some(Event::Stop) => stop_ns = event_ns,
+            Some(Event::Kill | Event::Restart) | None => {}
+        }
+    }
     // No more can be outstanding than arrive; the factor of two covers the variance of arrivals.
     let outstanding_max = |length_ns: u64| {
         let arrivals = rate_per_s * length_ns as f64 / 1e9;
@@ -318,15 +337,17 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
     match cell.tenants[slot].role {
         Role::Idle => LoadSpec::Idle { end_ns },
         Role::Aggressor => LoadSpec::Aggressor {
-            end_ns: neighbours_end_ns,
+            start_ns,
+            end_ns: stop_ns,
             dose: cell.dose,
             period_ns: PERIOD_NS,
-            depth: DEPTH,
+            depth: neighbour_depth,
         },
         // The victim's load from begin to end, with arrivals of its own.
         Role::Peer => LoadSpec::Victim {
             warmup_end_ns: 0,
             closed_end_ns: 0,
+            depth: 1,
             sparse: None,
             open_start_ns: 0,
             open_end_ns: neighbours_end_ns,
@@ -340,6 +361,7 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
             LoadSpec::Victim {
                 warmup_end_ns: durations.warmup_ns,
                 closed_end_ns,
+                depth,
                 sparse: cell.sparse,
                 open_start_ns: closed_end_ns + durations.sparse_ns + durations.gap_ns,
                 open_end_ns: end_ns,
@@ -372,11 +394,10 @@ pub fn prove(
     t0_ns: u64,
     observation: &Observation,
 ) -> Result<(), RunError> {
-    let Some(mechanism) = mechanism::find(&cell.mechanism) else {
-        return Ok(());
-    };
+    let Some(mechanism) = mechanism::find(&cell.mechanism) else { return Ok(()) };
     // A dead tenant is missing on the device under every mechanism; the cell reports the death.
-    if observation.ours.iter().any(|&pid| !observe::is_alive(pid)) {
+    let is_gone = |&pid: &u32| !observe::is_alive(pid);
+    if cell.killed().is_none() && observation.ours.iter().any(is_gone) {
         return Ok(());
     }
     let host = &handles.setup.host;
@@ -413,6 +434,8 @@ pub async fn observe(
         span: sampled.span,
         sm_clock_khz: sampled.mean_sm_clock_khz(),
         unobserved: sampled.unobserved.clone(),
+        meters: sampled.meters.clone(),
+        event: sampled.event.clone(),
         ..Surroundings::default()
     };
     match monitor.memory_errors().await? {
@@ -422,39 +445,11 @@ pub async fn observe(
     if tenants.handles().setup.clock.is_virtual() {
         return Ok(found);
     }
-    match other_clocks(&tenants.stamping()) {
+    match observe::other_clocks(&tenants.stamping()) {
         Ok(others) => found.other_clocks = Some(others),
         Err(error) => found.note(Unobserved::Clocks, Some(error)),
     }
     Ok(found)
-}
-
-/// The processes of another time namespace than this one, whose monotonic clock can be shifted.
-fn other_clocks(processes: &[(String, u32)]) -> Result<Vec<String>, String> {
-    let Some(own) = time_namespace("self")? else {
-        // A kernel before 5.6: all processes have one clock.
-        return Ok(Vec::new());
-    };
-    let mut others = Vec::new();
-    for (name, pid) in processes {
-        let found = time_namespace(&pid.to_string())?;
-        // A process that has ended stamps nothing more.
-        if found.is_some_and(|found| found != own) {
-            others.push(format!("{name} (process {pid})"));
-        }
-    }
-    Ok(others)
-}
-
-/// The inode that names the time namespace of a process; `None` if there is no such process, or the
-/// kernel has no time namespaces.
-fn time_namespace(process: &str) -> Result<Option<u64>, String> {
-    let path = format!("/proc/{process}/ns/time");
-    match std::fs::metadata(&path) {
-        Ok(meta) => Ok(Some(meta.ino())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("{path}: {error}")),
-    }
 }
 
 // The capacity of a sample log, allocated in full before a cell starts.
@@ -471,15 +466,7 @@ pub fn rows(native_rate_per_s: f64, length_ns: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{other_clocks, rows, time_namespace};
-
-    #[test]
-    fn the_processes_of_this_program_share_its_clock() {
-        let own = ("own".to_owned(), std::process::id());
-        let ended = ("ended".to_owned(), u32::MAX);
-        assert_eq!(other_clocks(&[own, ended]), Ok(Vec::new()));
-        assert_eq!(time_namespace("0"), Ok(None));
-    }
+    use super::rows;
 
     #[test]
     fn a_log_has_room_for_twice_the_native_rate() {

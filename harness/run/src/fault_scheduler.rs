@@ -80,9 +80,7 @@ impl FaultScheduler {
 }
 
 fn run(clock: &RunClock, action: ScheduledAction, stop: &AtomicBool) -> Done {
-    let RunClock::Virtual(device) = clock else {
-        return act(clock, action, stop);
-    };
+    let RunClock::Virtual(device) = clock else { return act(clock, action, stop) };
     device.join(FAULT_SCHEDULER).map_err(|error| error.to_string())?;
     let done = act(clock, action, stop);
     device.leave().map_err(|error| error.to_string())?;
@@ -136,9 +134,7 @@ fn wait_for_end(clock: &RunClock, pid: u32) -> Result<(), String> {
 
 /// Whether a process still has a row on the virtual device.
 fn holds(clock: &RunClock, pid: u32) -> Result<bool, String> {
-    let RunClock::Virtual(device) = clock else {
-        return Ok(false);
-    };
+    let RunClock::Virtual(device) = clock else { return Ok(false) };
     device.has_process(pid).map_err(|error| error.to_string())
 }
 

@@ -42,7 +42,6 @@ struct Stopwatch {
 }
 
 impl RunHandles {
-    /// The components of a new run.
     pub fn new(setup: Arc<Setup>, waits: Waits, recorder: Recorder) -> Self {
         let identity = Rc::new(RefCell::new(setup.identity.clone()));
         let since_ns = setup.clock.now_ns();
@@ -110,7 +109,6 @@ impl RunHandles {
         Ok(())
     }
 
-    /// What the time was spent on so far.
     pub async fn time_spent(&self) -> Vec<SpentTime> {
         self.spend(TimePart::Other).await;
         let sums = self.time.borrow().sums.clone().into_iter().filter(|(_, ns)| *ns > 0);
@@ -205,7 +203,6 @@ impl MechanismLedger {
         is_waived.then(|| outcome.reason.clone().unwrap_or_default())
     }
 
-    /// Writes that a mechanism failed.
     pub fn failed(&mut self, name: &str, variant: &str, reason: &str) -> Result<(), RunError> {
         self.end(name, variant, &Outcome::failed(reason), None)
     }
@@ -225,7 +222,6 @@ impl MechanismLedger {
         self.write(name, variant, outcome.clone(), remedy)
     }
 
-    /// Writes that a variant runs, unless it has ended.
     pub fn runs(&self, name: &str, variant: &str) -> Result<(), RunError> {
         if self.has_ended(variant) {
             return Ok(());

@@ -134,9 +134,7 @@ impl HostSession {
                 break;
             }
         }
-        let Some(cell) = found else {
-            return Ok(None);
-        };
+        let Some(cell) = found else { return Ok(None) };
         let instance = self.set_up.instances.first();
         let share = instance.map_or(share, |instance| {
             mechanism::share_of_instance(&setup.host.facts, instance, share)
@@ -164,7 +162,7 @@ impl HostSession {
         }
         let tenants = self.tenant_sets.entry(key.to_owned()).or_insert_with(|| {
             let mechanism = mechanism::find(mechanism).filter(|_| key != PLAIN);
-            let config = tenant_config(&self.handles.setup, mechanism, &self.set_up);
+            let config = tenant_config(&self.handles.setup, mechanism, key, &self.set_up);
             TenantSet::new(self.handles.clone(), config)
         });
         tenants.ensure().await
@@ -177,9 +175,7 @@ impl HostSession {
         ledger: &mut MechanismLedger,
     ) -> Result<(), RunError> {
         self.leave().await?;
-        let Some(stage) = wanted else {
-            return Ok(());
-        };
+        let Some(stage) = wanted else { return Ok(()) };
         self.stage = Some(stage.clone());
         if self.refused.contains_key(&stage) {
             return Ok(());
@@ -190,9 +186,7 @@ impl HostSession {
             let here = own.as_ref() == Some(&stage) && cell.group == group;
             mechanism::find(&cell.mechanism).filter(|_| here)
         });
-        let Some(mechanism) = mechanism else {
-            return Ok(());
-        };
+        let Some(mechanism) = mechanism else { return Ok(()) };
         let daemon = mechanism.entry().properties().mps_daemon;
         let before = self.handles.spend_step(part_of(daemon)).await;
         let entered = self.guard.enter(mechanism).await?;
@@ -266,9 +260,11 @@ const fn part_of(daemon: bool) -> TimePart {
 fn tenant_config(
     setup: &Setup,
     mechanism: Option<&'static dyn Mechanism>,
+    variant: &str,
     set_up: &InForce,
 ) -> TenantConfig {
-    let context = setup.host.context();
+    let context = mechanism
+        .map_or_else(|| setup.host.context(), |one| setup.host.context_of(one.name(), variant));
     let slots = setup.plan.tenants.max(1) as usize;
     let environment = |slot| {
         mechanism
@@ -278,6 +274,7 @@ fn tenant_config(
     let admits_one = |m: &dyn Mechanism| m.entry().properties().admits_one_tenant();
     TenantConfig {
         mechanism,
+        variant: variant.to_owned(),
         set_up: set_up.clone(),
         environments: (0..slots).map(environment).collect(),
         checks: configuration.as_ref().map_or_else(Default::default, |c| c.checks),

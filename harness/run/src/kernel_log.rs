@@ -129,9 +129,7 @@ fn records(file: &mut File) -> std::io::Result<String> {
     let mut buffer = [0; RECORD_BYTES_MAX];
     let mut text = String::new();
     for _ in 0..RECORDS_MAX {
-        let Some(length) = read_record(file, &mut buffer)? else {
-            break;
-        };
+        let Some(length) = read_record(file, &mut buffer)? else { break };
         text.push_str(&message(&String::from_utf8_lossy(&buffer[..length])));
         text.push('\n');
     }
@@ -235,9 +233,7 @@ fn address(text: &str) -> Option<PciAddress> {
 
 /// An optional value at the beginning, and the rest. `<unknown>` is `None`.
 fn field<'a>(text: &'a str, key: &str) -> (Option<&'a str>, &'a str) {
-    let Some(value) = text.strip_prefix(key) else {
-        return (None, text);
-    };
+    let Some(value) = text.strip_prefix(key) else { return (None, text) };
     let (value, rest) = value.split_once(", ").unwrap_or((value, ""));
     let value = value.trim().trim_matches('\'');
     let is_known = !value.is_empty() && value != "<unknown>";

@@ -25,6 +25,7 @@ pub mod sampler;
 mod setup;
 mod soak;
 mod tenant_set;
+mod transient;
 mod waits;
 mod xids;
 

@@ -3,12 +3,17 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use gpubench_host::device::Nvml;
-use gpubench_host::mechanism::{InForce, Observation, ProgramObservation, TenantEnv};
+use gpubench_host::device::meters::MeterScope;
+use gpubench_host::mechanism::{
+    InForce, Observation, ProgramObservation, TenantEnv, TenantObservation,
+};
 use gpubench_record::telemetry::SERVICE;
 use gpubench_record::{Condition, XidLine};
 use gpubench_workloads::user_victim::process_tree;
@@ -100,6 +105,7 @@ pub fn observation(tenants: &TenantSet, condition: Condition, snapshot: &Snapsho
         native_sm_count: Some(tenants.handles().sm_count()).filter(|&count| count > 0),
         services: serving.services.clone(),
         daemon_clients: serving.daemon_clients.clone(),
+        proof_command: snapshot.proof_command.clone(),
         program: tenants.program().map(|pids| of_program(tenants, pids, &listed, snapshot)),
         ..Observation::new(condition, tenants.open_pids(&listed))
     }
@@ -213,7 +219,6 @@ impl DeviceProcesses {
 // What is observed of a mechanism while the samples of a cell are taken: the processes on the
 // device, the clients of daemons, and mapped files.
 
-/// One observation during a cell.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     pub on_device: DeviceProcesses,
@@ -221,11 +226,12 @@ pub struct Snapshot {
     /// The files that each tenant process has mapped, where the mechanism preloads a library;
     /// `None` for an unreadable list.
     pub mapped: BTreeMap<u32, Option<Vec<String>>>,
+    /// What the command printed that proves a described mechanism, or its error.
+    pub proof_command: Option<Result<String, String>>,
     /// The instant after all of it, on the clock of the tenants; `None` without a snapshot.
     pub t_ns: Option<u64>,
 }
 
-/// What a snapshot of a mechanism reads.
 #[derive(Debug, Clone, Default)]
 pub struct SnapshotScope {
     pub set_up: InForce,
@@ -233,6 +239,8 @@ pub struct SnapshotScope {
     pub mapped_of: Vec<u32>,
     /// A tenant that runs a user's program: the mapped files of its processes are read too.
     pub program_of: Option<u32>,
+    /// The counters that are read around a closed loop.
+    pub meters: MeterScope,
 }
 
 impl Snapshot {
@@ -241,11 +249,36 @@ impl Snapshot {
         let of_program = scope.program_of.map(process_tree::descendants);
         let mapped = scope.mapped_of.iter().copied();
         let mapped = mapped.chain(of_program.unwrap_or_default());
+        let on_device = DeviceProcesses::now(nvml);
+        let listed = on_device.listed.as_deref().unwrap_or_default();
         Self {
-            on_device: DeviceProcesses::now(nvml),
+            proof_command: scope.set_up.prove(listed),
+            on_device,
             serving: Serving::of(&scope.set_up),
             mapped: mapped.map(|pid| (pid, observe::mapped(pid))).collect(),
             t_ns: Some(clock.now_ns()),
+        }
+    }
+}
+
+/// Processes and reports of the tenants before a cell, which proofs rest on: a killed neighbour has
+/// none afterwards.
+#[derive(Debug)]
+pub struct Before {
+    pids: Vec<u32>,
+    reports: Vec<TenantObservation>,
+}
+
+impl Before {
+    pub fn of(tenants: &TenantSet) -> Self {
+        Self { pids: tenants.open_pids(&[]), reports: tenants.observations() }
+    }
+
+    /// Puts the tenants as they were into the observation of a snapshot before the event.
+    pub fn stand_in(self, observation: &mut Observation, snapshot: &Snapshot) {
+        (observation.ours, observation.tenants) = (self.pids, self.reports);
+        for report in &mut observation.tenants {
+            report.mapped = snapshot.mapped.get(&report.pid).cloned().flatten();
         }
     }
 }
@@ -290,13 +323,51 @@ impl PidRegistry {
     }
 }
 
+/// The processes of another time namespace than this one, whose monotonic clock can be shifted.
+pub fn other_clocks(processes: &[(String, u32)]) -> Result<Vec<String>, String> {
+    let Some(own) = time_namespace("self")? else {
+        // A kernel before 5.6: all processes have one clock.
+        return Ok(Vec::new());
+    };
+    let mut others = Vec::new();
+    for (name, pid) in processes {
+        let found = time_namespace(&pid.to_string())?;
+        // A process that has ended stamps nothing more.
+        if found.is_some_and(|found| found != own) {
+            others.push(format!("{name} (process {pid})"));
+        }
+    }
+    Ok(others)
+}
+
+/// The inode that names the time namespace of a process; `None` if there is no such process, or the
+/// kernel has no time namespaces.
+fn time_namespace(process: &str) -> Result<Option<u64>, String> {
+    let path = format!("/proc/{process}/ns/time");
+    match std::fs::metadata(&path) {
+        Ok(meta) => Ok(Some(meta.ino())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("{path}: {error}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::{OsStr, OsString};
 
     use gpubench_host::mechanism::TenantEnv;
 
-    use super::{PidRegistry, XidLine, is_alive, lacking, mapped, variable};
+    use super::{
+        PidRegistry, XidLine, is_alive, lacking, mapped, other_clocks, time_namespace, variable,
+    };
+
+    #[test]
+    fn the_processes_of_this_program_share_its_clock() {
+        let own = ("own".to_owned(), std::process::id());
+        let ended = ("ended".to_owned(), u32::MAX);
+        assert_eq!(other_clocks(&[own, ended]), Ok(Vec::new()));
+        assert_eq!(time_namespace("0"), Ok(None));
+    }
 
     #[test]
     fn a_zombie_is_not_alive() -> std::io::Result<()> {

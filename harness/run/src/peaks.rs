@@ -24,10 +24,8 @@ use super::tenant_set::TenantSet;
 /// Length of a detector's requests, in requests of the cells.
 const LONGER: u64 = 4;
 
-/// One rate of work on one resource.
 #[derive(Debug, Clone, PartialEq)]
 struct Rate {
-    /// Name of the workload.
     workload: String,
     resource: &'static str,
     unit: String,
@@ -50,9 +48,7 @@ pub async fn measure_peaks(
     let mut alone = Vec::new();
     let mut detectors = Vec::new();
     for (name, entry) in aggressors {
-        let Some(workload) = workload::find(name) else {
-            continue;
-        };
+        let Some(workload) = workload::find(name) else { continue };
         // A request that is one driver call cannot be made longer.
         if workload.knob.is_none() {
             continue;
@@ -117,6 +113,8 @@ async fn clock_under(
         length_ns: LOADED_NS,
         period_ns: LOADED_NS,
         closed_ns: [LOADING_NS, LOADED_NS - LOADING_NS],
+        idle_ns: [0, 0],
+        meters: false,
     };
     let doing = "running while the clock is read";
     match tenants.ask_sampled(slot, &message, doing, LOADED_LIMIT, Some(times)).await {

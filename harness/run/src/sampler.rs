@@ -5,18 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gpubench_host::device::meters::Mark;
 use gpubench_host::device::{BlockingCall, Nvml, THROTTLE_REASONS};
-use gpubench_record::{Cell, CellSpan, Plan, TelemetryRow, Unobserved};
+use gpubench_record::{
+    Cell, CellSpan, Durations, EventObserved, MeterReading, Plan, TelemetryRow, Unobserved,
+};
 
 use super::RunError;
 use super::cores::CpuTime;
-use super::observe::{Snapshot, SnapshotScope};
+use super::observe::{Before, Snapshot, SnapshotScope};
 use super::waits::RunClock;
 
 /// The sampler's number as a participant of the clock.
 pub const SAMPLER: u32 = 0;
 
-/// What was sampled during one cell.
 #[derive(Debug, Default)]
 pub struct Sampled {
     pub rows: Vec<TelemetryRow>,
@@ -25,6 +27,11 @@ pub struct Sampled {
     /// All reasons for reduced clocks, as a bit mask; `None` if NVML reported none.
     pub throttle_reasons: Option<u64>,
     pub sm_clocks_mhz: Vec<f64>,
+    /// The tenants before an event that kills one, and the event.
+    pub before: Option<Before>,
+    pub event: Option<EventObserved>,
+    /// What counters said of the closed loop, and of the pause behind it.
+    pub meters: Vec<MeterReading>,
     /// Share of CPU time that a hypervisor took; `None` in virtual time.
     pub cpu_steal_ratio: Option<f64>,
     /// Start and planned end of the cell; `None` if it did not start.
@@ -64,10 +71,15 @@ pub struct Times {
     pub period_ns: u64,
     /// Start of the closed loop after the start of the cell, and its length.
     pub closed_ns: [u64; 2],
+    /// Start and length of the pause before the open loop, where no tenant works in it.
+    pub idle_ns: [u64; 2],
+    /// Whether counters are read at the ends of both.
+    pub meters: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reading {
+    Meters,
     Counters,
     Clock,
 }
@@ -81,6 +93,8 @@ impl Times {
             length_ns: durations.cell_ns(),
             period_ns: plan.telemetry_period_ns,
             closed_ns: [durations.warmup_ns, durations.closed_ns],
+            idle_ns: idle_ns(&durations, cell),
+            meters: !plan.meters.is_empty(),
         }
     }
 
@@ -96,12 +110,33 @@ impl Times {
         let mut all: Vec<_> = counters
             .map(|offset| (offset, Reading::Counters))
             .chain(clocks.map(|offset| (offset, Reading::Clock)))
+            .chain(self.marks().map(|offset| (offset, Reading::Meters)))
             .map(|(offset, reading)| (self.t0_ns + offset, reading))
             .collect();
         all.sort_unstable();
         all.dedup();
         all
     }
+}
+
+impl Times {
+    /// The ends of the windows of counters, two and two.
+    fn marks(self) -> impl Iterator<Item = u64> {
+        let windows = [self.closed_ns, self.idle_ns].into_iter();
+        let windows = windows.filter(move |[_, length_ns]| self.meters && *length_ns > 0);
+        windows.flat_map(|[start_ns, length_ns]| [start_ns, start_ns + length_ns])
+    }
+}
+
+/// The pause without its first part, in which the last request may end; none beside neighbours at
+/// work, which go on in it.
+fn idle_ns(durations: &Durations, cell: &Cell) -> [u64; 2] {
+    let Durations { warmup_ns, closed_ns, sparse_ns, gap_ns, .. } = *durations;
+    if cell.condition.has_aggressor() {
+        return [0, 0];
+    }
+    let first_ns = gap_ns / 4;
+    [warmup_ns + closed_ns + sparse_ns + first_ns, gap_ns - first_ns]
 }
 
 impl Sampler {
@@ -150,6 +185,7 @@ fn sample(
     }
     let cpu_before = CpuTime::now().filter(|_| !clock.is_virtual());
     let middle_ns = times.t0_ns + times.length_ns / 2;
+    let mut marks = Vec::new();
     for (at_ns, reading) in times.instants() {
         if let Err(failure) = sleep_until(clock, at_ns, stop) {
             out.failure = Some(failure);
@@ -157,6 +193,10 @@ fn sample(
         }
         if !clock.is_virtual() && stop.load(Ordering::Relaxed) {
             break;
+        }
+        if reading == Reading::Meters {
+            marks.push(nvml.mark(&scope.meters, clock.now_ns()));
+            continue;
         }
         if reading == Reading::Clock {
             out.sm_clocks_mhz.extend(nvml.sm_clock_mhz());
@@ -167,6 +207,7 @@ fn sample(
             out.snapshot = Some(Snapshot::take(clock, nvml, scope));
         }
     }
+    out.meters = metered(nvml, scope, times, &marks, &out.rows);
     if let RunClock::Virtual(device) = clock
         && let Err(error) = device.leave()
     {
@@ -174,6 +215,33 @@ fn sample(
     }
     out.cpu_steal_ratio = cpu_before.and_then(|before| CpuTime::now()?.stolen_since(before));
     out
+}
+
+/// What the counters said of both windows.
+fn metered(
+    nvml: &Nvml,
+    scope: &SnapshotScope,
+    times: Times,
+    marks: &[Mark<'_>],
+    rows: &[TelemetryRow],
+) -> Vec<MeterReading> {
+    let mut found = Vec::new();
+    let windows = [(times.closed_ns, false), (times.idle_ns, true)].into_iter();
+    let windows = windows.filter(|([_, length_ns], _)| *length_ns > 0);
+    for (([start_ns, length_ns], idle), ends) in windows.zip(marks.chunks_exact(2)) {
+        let start_ns = times.t0_ns + start_ns;
+        let within = rows.iter().filter(|row| {
+            row.metric == "power" && (start_ns..start_ns + length_ns).contains(&row.t_ns)
+        });
+        let power_mw: Vec<f64> = within.map(|row| row.value).collect();
+        if scope.meters.energy {
+            found.push(Nvml::energy(&ends[0], &ends[1], idle, &power_mw));
+        }
+        if scope.meters.utilisation && !idle {
+            found.extend(nvml.utilisation(&scope.meters, &ends[0], &ends[1]));
+        }
+    }
+    found
 }
 
 fn read(nvml: &Nvml, cell: &str, t_ns: u64, out: &mut Sampled) {
@@ -226,7 +294,14 @@ mod tests {
     #[test]
     fn samples_every_cell_half_way() {
         let times = |length_ns, period_ns| {
-            let times = Times { t0_ns: 7, length_ns, period_ns, closed_ns: [0, 0] };
+            let times = Times {
+                t0_ns: 7,
+                length_ns,
+                period_ns,
+                closed_ns: [0, 0],
+                idle_ns: [0, 0],
+                meters: false,
+            };
             let all = times.instants().into_iter();
             all.map(|(at_ns, _)| at_ns).collect::<Vec<_>>()
         };
@@ -242,6 +317,8 @@ mod tests {
             length_ns: 5_000_000,
             period_ns: 2_000_000,
             closed_ns: [1_000_000, 1_600_000],
+            idle_ns: [0, 0],
+            meters: false,
         };
         let all = times.instants().into_iter();
         let clocks = all.filter(|(_, reading)| *reading == Reading::Clock);

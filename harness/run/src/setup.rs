@@ -28,7 +28,6 @@ pub type TopUpDecision =
 /// The inputs of a run. They do not change during the run.
 pub struct Setup {
     pub plan: Plan,
-    /// The folder of the record; it exists.
     pub out: PathBuf,
     pub clock: RunClock,
     pub nvml: Arc<Nvml>,
@@ -130,7 +129,6 @@ pub enum RunPhase {
     /// The device is probed without a mechanism.
     ProbingDevice,
     Probing(String),
-    /// Trials of a fault under a variant.
     Fault {
         fault: String,
         variant: String,
@@ -165,7 +163,6 @@ impl std::fmt::Display for RunPhase {
     }
 }
 
-/// Receives the progress of a run.
 pub trait Observer {
     fn phase(&mut self, phase: &RunPhase);
     fn cell_begins(&mut self, cell: &Cell);
@@ -194,7 +191,6 @@ pub struct Continued {
     pub ended: BTreeMap<String, Outcome>,
     /// How many findings there are, by variant and name of the probe.
     pub found: BTreeMap<(String, String), usize>,
-    /// Ids of the fault trials that are done.
     pub trials: BTreeSet<String>,
     /// Whether the device cannot run further fault trials.
     pub trials_stopped: bool,
@@ -306,7 +302,6 @@ impl Recorder {
         self.event(&RunEvent::TenantEnded { tenant, pid, reason })
     }
 
-    /// Writes readings of counters.
     pub fn telemetry(&self, rows: &[TelemetryRow]) -> Result<(), StoreError> {
         if let Some(telemetry) = &mut self.0.borrow_mut().telemetry {
             for row in rows {
@@ -330,15 +325,18 @@ impl Recorder {
 /// The user's options, the facts of the host, and the journal of its changes.
 pub struct HostSetup {
     profile: Profile,
-    /// The profile of unprotected forms, which run for comparison.
-    unprotected: Profile,
+    /// The profiles of its variants: those of asked shares, and last that of unprotected forms,
+    /// which run for comparison.
+    variants: Vec<Profile>,
     pub facts: HostFacts,
     pub journal: JournalLocation,
 }
 
 impl HostSetup {
     pub fn new(profile: Profile, facts: HostFacts, journal: JournalLocation) -> Self {
-        Self { unprotected: mechanism::unprotected_profile(&profile), profile, facts, journal }
+        let mut variants = profile.with_asked();
+        variants.push(mechanism::unprotected_profile(&profile));
+        Self { variants, profile, facts, journal }
     }
 
     /// The context of mechanisms with the user's options.
@@ -350,10 +348,15 @@ impl HostSetup {
     /// options is an unprotected form.
     pub fn context_of(&self, mechanism: &str, variant: &str) -> MechanismContext<'_> {
         let context = self.context();
-        let is_own =
-            mechanism::find(mechanism).is_none_or(|m| m.configuration(&context).variant == variant);
-        let profile = if is_own { &self.profile } else { &self.unprotected };
-        MechanismContext { profile, ..context }
+        let Some(mechanism) = mechanism::find(mechanism) else {
+            return context;
+        };
+        let is_of = |profile: &&Profile| {
+            let context = MechanismContext { profile, ..context };
+            mechanism.configuration(&context).variant == variant
+        };
+        let profile = self.variants.iter().find(is_of).or(self.variants.last());
+        MechanismContext { profile: profile.unwrap_or(&self.profile), ..context }
     }
 
     /// The state of the host in which cells of that variant run.

@@ -45,9 +45,7 @@ impl Soak {
         observer: &mut dyn Observer,
     ) -> Result<Option<Self>, RunError> {
         let handles = tenants.handles().clone();
-        let Some(plan) = handles.setup.plan.soak else {
-            return Ok(None);
-        };
+        let Some(plan) = handles.setup.plan.soak else { return Ok(None) };
         if handles.setup.host.facts.mig == Some(true) {
             let text = "the device is not heated and its speed is not checked: MIG mode is on, and \
                         no tenant has the whole device";
@@ -160,9 +158,7 @@ impl Soak {
             return Ok(());
         }
         self.handles.spend(TimePart::SpeedChecks).await;
-        let Some(tenants) = session.native().await? else {
-            return Ok(());
-        };
+        let Some(tenants) = session.native().await? else { return Ok(()) };
         let slot = slot(tenants);
         let measured = match tenants.open_only(slot).await {
             Ok(()) => self.measure(tenants, slot, self.plan.check_ns).await,
@@ -194,9 +190,7 @@ impl Soak {
             session.ready(key, ledger).await?.ok()
         };
         let user_victim = self.handles.setup.plan.user_victim.is_some();
-        let Some(tenants) = tenants.filter(|_| is_native || !user_victim) else {
-            return Ok(());
-        };
+        let Some(tenants) = tenants.filter(|_| is_native || !user_victim) else { return Ok(()) };
         let slot = if is_native { slot(tenants) } else { 0 };
         let loaded = match tenants.open_only(slot).await {
             Ok(()) => self.measure(tenants, slot, load_ns).await,
@@ -275,14 +269,10 @@ const RATE_SPREAD_MAX: f64 = 0.01;
 const SLOPE_MAX_C_PER_MIN: f64 = 0.5;
 
 fn is_steady(windows: &[SpeedCheck]) -> bool {
-    let Some(at) = windows.len().checked_sub(WINDOWS) else {
-        return false;
-    };
+    let Some(at) = windows.len().checked_sub(WINDOWS) else { return false };
     let last = &windows[at..];
     let rates: Vec<f64> = last.iter().map(|window| window.rate_per_s).collect();
-    let Ok(found) = moments(&rates) else {
-        return false;
-    };
+    let Ok(found) = moments(&rates) else { return false };
     let minutes = last[WINDOWS - 1].at_ns.saturating_sub(last[0].at_ns) as f64 / 60e9;
     let ends = last[0].temperature_c.zip(last[WINDOWS - 1].temperature_c);
     let slope = ends.map_or(0.0, |(from, to)| (to - from) / minutes);

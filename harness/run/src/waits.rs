@@ -58,7 +58,6 @@ impl Waits {
         }
     }
 
-    /// Whether the user stopped the run.
     pub fn is_stopped(&self) -> bool {
         *self.stop.borrow()
     }
@@ -208,9 +207,7 @@ impl RunClock {
 
     /// Withdraws participants that did not join.
     pub fn abandon(&self, participants: Participants) -> Result<(), RunError> {
-        let Self::Virtual(device) = self else {
-            return Ok(());
-        };
+        let Self::Virtual(device) = self else { return Ok(()) };
         for id in [participants.issuer, participants.reaper] {
             let doing = format!("withdrawing participant {id}");
             device.abandon(id).map_err(|error| refused(&doing, &error))?;
@@ -220,9 +217,7 @@ impl RunClock {
 
     /// Reaps dead processes: frees what they held on the virtual device.
     pub fn reap(&self) -> Result<(), RunError> {
-        let Self::Virtual(device) = self else {
-            return Ok(());
-        };
+        let Self::Virtual(device) = self else { return Ok(()) };
         device.reap_dead_processes().map_err(|error| refused("reaping dead processes", &error))
     }
 }

@@ -112,9 +112,7 @@ impl XidMonitor {
 
     /// After an error the log is not read again.
     fn lines(&mut self, what: &str, services: &[u32]) -> Result<Option<Vec<XidLine>>, RunError> {
-        let Some(log) = &mut self.kernel_log else {
-            return Ok(None);
-        };
+        let Some(log) = &mut self.kernel_log else { return Ok(None) };
         match log.drain() {
             Ok(mut lines) => {
                 for line in log.take_unknown() {
@@ -194,9 +192,7 @@ fn listen(
     };
     // The monitor may have ended in the meantime.
     let has_monitor = ready.send(registered).is_ok();
-    let Some(set) = set.filter(|_| has_monitor) else {
-        return;
-    };
+    let Some(set) = set.filter(|_| has_monitor) else { return };
     for reply in requests {
         let drained = drain(&set, wait_ms);
         if reply.send(drained.map_err(|error| error.to_string())).is_err() {

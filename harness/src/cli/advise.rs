@@ -1,7 +1,6 @@
 //! `gpubench advise`: the decision tree, from flags or from a dialog.
 
 use std::io::{BufRead, IsTerminal};
-use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
@@ -9,12 +8,12 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches, ValueEnum};
 use gpubench_predict::advise::advice::{Kind, SecondAnswers};
 use gpubench_predict::advise::config::{ConfigFile, ConfigOptions, TENANTS, files};
 use gpubench_predict::advise::tree::End;
-use gpubench_predict::advise::{Advice, Answers, NODES, Node, advise, output, walk};
+use gpubench_predict::advise::{Advice, Answers, NODES, advise, output, walk};
 use gpubench_record::ExitCode;
 use gpubench_show::{Look, Page};
 
-use super::common::{OutputFlag, exit_codes_help, pretty_json, whole};
-use super::predicting::one_of;
+use super::common::{OutputFlag, exit_codes_help, versioned_json, whole};
+use super::predicting::{answer, one_of};
 use super::simulate::set;
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -173,7 +172,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 /// Asks the open questions on the way to a leaf, until the input ends.
 fn ask_all(answers: &mut Answers, input: &mut impl BufRead, ui: &Ui) -> Result<(), ExpectedError> {
     while let End::Open(node) = walk(answers).end {
-        let Some(value) = ask(node, input, ui)? else {
+        ui.note(&format!("{}. {}", node.number, node.question));
+        for choice in node.choices {
+            ui.note(&format!("   {}: {}", choice.value, choice.meaning));
+        }
+        let Some(value) = answer(input)? else {
             return Ok(());
         };
         if answers.answer(node.flag, &value).is_err() {
@@ -181,21 +184,6 @@ fn ask_all(answers: &mut Answers, input: &mut impl BufRead, ui: &Ui) -> Result<(
         }
     }
     Ok(())
-}
-
-/// Asks one question; `None` at the end of the input.
-fn ask(node: &Node, input: &mut impl BufRead, ui: &Ui) -> Result<Option<String>, ExpectedError> {
-    ui.note(&format!("{}. {}", node.number, node.question));
-    for choice in node.choices {
-        ui.note(&format!("   {}: {}", choice.value, choice.meaning));
-    }
-    let mut line = String::new();
-    let read = input.read_line(&mut line).map_err(|source| ExpectedError::Unreadable {
-        what: "answer",
-        path: PathBuf::from("(standard input)"),
-        source,
-    })?;
-    Ok((read > 0).then(|| line.trim().to_owned()))
 }
 
 /// The files as they are, each below its name and purpose.
@@ -210,9 +198,9 @@ pub(super) fn config_text(files: &[ConfigFile], look: Look) -> String {
 
 fn json(advice: &Advice, files: &[ConfigFile]) -> Result<String, ExpectedError> {
     if files.is_empty() {
-        return pretty_json(advice);
+        return versioned_json("advise", advice);
     }
-    pretty_json(&serde_json::json!({ "advice": advice, "files": files }))
+    versioned_json("advise", &serde_json::json!({ "advice": advice, "files": files }))
 }
 
 #[cfg(test)]

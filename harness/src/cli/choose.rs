@@ -18,7 +18,7 @@ use serde_json::json;
 use super::advise::config_text;
 use super::common::{OutputFlag, exit_codes_help, pretty_json, whole};
 use super::comparing::{LISTING, of_records, say_warnings};
-use super::predicting::read_text;
+use super::predicting::{answer, read_text};
 use super::simulate::set;
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -293,16 +293,10 @@ fn ask(input: &mut impl BufRead, ui: &Ui) -> Result<Vec<Need>, ExpectedError> {
     for (question, need) in QUESTIONS {
         loop {
             ui.note(&format!("{question} [no need]"));
-            let mut line = String::new();
-            let read = input.read_line(&mut line).map_err(|source| ExpectedError::Unreadable {
-                what: "answer",
-                path: PathBuf::from("(standard input)"),
-                source,
-            })?;
-            let given = line.trim();
-            if read == 0 {
+            let Some(given) = answer(input)? else {
                 return Ok(needs);
-            }
+            };
+            let given = given.as_str();
             if given.is_empty() || given == "no" {
                 break;
             }
@@ -374,19 +368,19 @@ fn contradictions(leaf: Leaf, found: &[Candidate]) -> Vec<String> {
     let meets = || found.iter().filter(|one| one.verdict == Verdict::Meets);
     let Some(name) = leaf.mechanism() else {
         // The tree shares no GPU.
-        return meets().map(|one| format!("{} meets every need", one.variant)).collect();
+        return meets().map(|one| format!("{} meets every need", one.label)).collect();
     };
     let own: Vec<&Candidate> = found.iter().filter(|one| one.name == name).collect();
     let fails = own.iter().flat_map(|one| {
         let failed = one.findings.iter().filter(|found| found.verdict == Verdict::Fails);
         failed.map(|found| {
             let figure = found.figure.as_deref().unwrap_or_default();
-            format!("{} fails {}: {figure}", one.variant, found.need)
+            format!("{} fails {}: {figure}", one.label, found.need)
         })
     });
     let mut texts: Vec<String> = fails.collect();
     if !texts.is_empty() {
-        let others: Vec<&str> = meets().map(|one| one.variant.as_str()).collect();
+        let others: Vec<&str> = meets().map(|one| one.label.as_str()).collect();
         if !others.is_empty() {
             texts.push(format!("it does not name what meets every need: {}", others.join(", ")));
         }

@@ -1,6 +1,8 @@
 //! Flags that several verbs share, with one meaning everywhere.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::Once;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gpubench_catalogue::{axis, mechanism};
@@ -14,7 +16,7 @@ use serde::Serialize;
 
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::error::output::write_whole;
+use crate::error::output::{Fill, write_whole, write_with};
 use crate::verbs::profile::load;
 use crate::verbs::{HostOptions, Reconfigure};
 
@@ -56,9 +58,15 @@ pub struct ProfileFlags {
         long,
         value_name = "NAME",
         value_delimiter = ',',
-        value_parser = PossibleValuesParser::new(mechanism::names().iter().copied()),
+        value_parser = MechanismName,
     )]
     pub mechanism: Vec<String>,
+    /// Add the mechanism that a TOML file describes (repeat for more)
+    ///
+    /// The file has the commands that enter, leave and prove it, and the environment of its tenants
+    /// (profiles/mechanisms). gpubench undoes it after the run, after a crash, and by `cleanup`.
+    #[arg(long, value_name = "FILE")]
+    pub mechanism_file: Vec<PathBuf>,
     /// Only these axes or sub-axes (repeat, or separate by commas)
     #[arg(
         long,
@@ -71,8 +79,8 @@ pub struct ProfileFlags {
     /// Measure this shell command instead of the profile's victims
     ///
     /// It runs as a tenant under each mechanism and writes its requests to the file descriptor in
-    /// GPUBENCH_VICTIM_FD (workloads/README.md). The run uses the wall clock, also on the virtual
-    /// GPU.
+    /// GPUBENCH_VICTIM_FD (the page Your own program of the book). The run uses the wall clock,
+    /// also on the virtual GPU.
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub victim_cmd: Option<String>,
     /// Request of that program: requests (it reports them), lines (each printed line is one)
@@ -99,6 +107,7 @@ pub struct ProfileFlags {
 
 impl ProfileFlags {
     pub fn load(&self) -> Result<Profile, ExpectedError> {
+        described(&self.mechanism_file)?;
         let overrides = Overrides {
             seed: self.seed,
             rotation: self.rotation,
@@ -139,18 +148,18 @@ pub(super) fn whole<T: TryFrom<u64>>(
 }
 
 /// An empty command in a profile means no program; an empty flag is an error.
-fn command(text: &str) -> Result<String, String> {
+pub(super) fn command(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
         return Err("it is empty (accepted: a shell command)".to_owned());
     }
     Ok(text.to_owned())
 }
 
-fn span(text: &str) -> Result<Span, String> {
+pub(super) fn span(text: &str) -> Result<Span, String> {
     Span::parse(text).ok_or_else(|| "accepted: a duration with its unit, such as 90s".to_owned())
 }
 
-fn reports(word: &str) -> Result<Reports, String> {
+pub(super) fn reports(word: &str) -> Result<Reports, String> {
     Reports::find(word).ok_or_else(|| "accepted: requests, lines".to_owned())
 }
 
@@ -199,6 +208,22 @@ impl OutputFlag {
             Some(path) => write_whole(path, text.as_ref()),
         }
     }
+
+    /// The same, of what a writer writes piece by piece.
+    pub fn write_with(&self, write: impl Fill, ui: &Ui) -> Result<(), ExpectedError> {
+        match &self.output {
+            None => ui.print_with(write),
+            Some(path) => write_with(path, write),
+        }
+    }
+
+    /// The same, through the pager of a terminal where the text is long.
+    pub fn write_paged(&self, text: &[u8], is_long: bool, ui: &Ui) -> Result<(), ExpectedError> {
+        match &self.output {
+            None if is_long => ui.print_paged(text),
+            _ => self.write(text, ui),
+        }
+    }
 }
 
 /// Text or JSON, for verbs that print a list or a table.
@@ -227,7 +252,52 @@ pub fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
     gpubench_show::json(value).map_err(ExpectedError::internal)
 }
 
+/// The JSON of a verb, with the version of its schema.
+pub fn versioned_json<T: Serialize>(schema: &str, value: &T) -> Result<String, ExpectedError> {
+    let value = serde_json::to_value(value).map_err(ExpectedError::internal)?;
+    pretty_json(&super::schemas::versioned(schema, value))
+}
+
 /// The parser of `--axis`: the names of the catalogue, and the short ones of the screen.
+/// The name of a mechanism, with the layout of MIG as reports print it: `mig[3g+3g]`.
+#[derive(Debug, Clone, Copy)]
+struct MechanismName;
+
+impl TypedValueParser for MechanismName {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        let text = value.to_string_lossy();
+        let name = text.split_once('[').map_or(&*text, |(name, _)| name);
+        // A described mechanism is known once its file is read, which checks the name.
+        let describes = |word: OsString| word.to_string_lossy().starts_with("--mechanism-file");
+        if mechanism::names().contains(&name) || std::env::args_os().any(describes) {
+            return Ok(text.into_owned());
+        }
+        let known = PossibleValuesParser::new(mechanism::names().iter().copied());
+        known.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(mechanism::names().iter().copied().map(PossibleValue::new)))
+    }
+}
+
+/// Adds the mechanisms of these files to the catalogue.
+fn described(files: &[PathBuf]) -> Result<(), ExpectedError> {
+    static LOADED: Once = Once::new();
+    let mut loaded = Ok(());
+    LOADED.call_once(|| loaded = gpubench_host::mechanism::load(files));
+    loaded.map_err(|problem| {
+        ExpectedError::usage(problem, Some("a description as in profiles/mechanisms"))
+    })
+}
+
 pub fn axes() -> impl TypedValueParser<Value = String> {
     let values = axis::known_names().into_iter();
     let values = values.map(|name| PossibleValue::new(name).aliases(axis::short_name(name)));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gpubench_compare::render::{self, FORMATS};
+use gpubench_compare::render::{self, Detail, FORMATS, Format};
 use gpubench_compare::side_by_side::SideBySide;
 use gpubench_record::ExitCode;
 
@@ -21,6 +21,9 @@ pub struct Args {
     /// Records, folders of records, or quoted patterns
     #[arg(required = true, value_name = "RECORD")]
     records: Vec<PathBuf>,
+    /// Print every row with every figure, not only levels
+    #[arg(long)]
+    full: bool,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats(FORMATS))]
     format: String,
@@ -38,8 +41,10 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         ui.note(&format!("warning: {line}"));
     }
     let format = format_of(&args.format, FORMATS)?;
-    let text = render::side_by_side(&SideBySide::of(&found.records), format, args.output.look(ui))
-        .map_err(internal)?;
-    args.output.write(&text, ui)?;
+    let table = SideBySide::of(&found.records);
+    let detail = if args.full { Detail::Full } else { Detail::Changes };
+    let text =
+        render::side_by_side(&table, format, detail, args.output.look(ui)).map_err(internal)?;
+    args.output.write_paged(text.as_bytes(), args.full && format == Format::Text, ui)?;
     Ok(of_records(ExitCode::Done, found.is_doubtful))
 }

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use gpubench_compare::diff::comparability::{is_known, known};
 use gpubench_compare::diff::{FailOn, MarginsWish, Options, Repeatability, diff};
 use gpubench_compare::history::Baseline;
-use gpubench_compare::render::{self, DIFF_FORMATS, Detail};
+use gpubench_compare::render::{self, DIFF_FORMATS, Detail, Format};
 use gpubench_compare::{RowKey, Session};
 use gpubench_record::{ExitCode, counted};
 
@@ -131,7 +131,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let format = format_of(&args.format, DIFF_FORMATS)?;
     let detail = if args.full { Detail::Full } else { Detail::Changes };
     let text = render::diff(&report, format, detail, args.output.look(ui)).map_err(internal)?;
-    args.output.write(&text, ui)?;
+    args.output.write_paged(text.as_bytes(), args.full && format == Format::Text, ui)?;
     let doubtful = [&before, &after].map(|side| say_problems(side, ui));
     Ok(of_records(report.exit_code(), doubtful.contains(&true)))
 }

@@ -5,10 +5,12 @@ use gpubench_host::device::PrivateFolder;
 use gpubench_plan::profile::{OpenLoops, Profile, Wanted};
 use gpubench_record::{Axis, ExitCode, Spread, Verification, counted};
 use gpubench_run::{RunEnd, Silent};
-use gpubench_show::{Block, Line, Page, Table};
+use gpubench_show::{Block, Labels, Line, Page, Table};
 use gpubench_workloads::timer_selftest::{OVER_NS, Punctuality, Stops};
 
-use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json, whole};
+use super::common::{
+    DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json, versioned_json, whole,
+};
 use super::signals::run_until_signal;
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -79,8 +81,13 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
     let (report, limit) = check_host(device, &options, &profile, args.verify)?;
     match args.format {
-        TextFormat::Json => ui.print(&pretty_json(&to_json(&report, limit.as_ref()))?)?,
-        TextFormat::Text => ui.page(&page(&report, limit.as_ref()))?,
+        TextFormat::Json => {
+            ui.print(&versioned_json("doctor", &to_json(&report, limit.as_ref()))?)?
+        }
+        TextFormat::Text => {
+            let variants = report.mechanisms.iter().map(|row| row.variant.variant.as_str());
+            ui.page(&Labels::of(variants).on(page(&report, limit.as_ref())))?;
+        }
     }
     if report.verified.iter().any(|(_, found)| matches!(found, Verification::Failed { .. })) {
         return Err(ExpectedError::NothingRan {

@@ -42,7 +42,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
 pub struct Args {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Folders of records, records, or quoted patterns
+    /// Folders of records, records, quoted patterns, or datasets (gpubench export)
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
     /// Series of their own for each value of a label of the runs (matrix --label)

@@ -6,7 +6,7 @@ use gpubench_record::ExitCode;
 use gpubench_show::{Block, Line, Look, Page, Table};
 use serde_json::Value;
 
-use super::common::{TextFormat, exit_codes_help, pretty_json};
+use super::common::{TextFormat, exit_codes_help, versioned_json};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::listing::{self as catalogues, Row};
@@ -109,7 +109,7 @@ fn below(what: What, left_out: &[Row]) -> Vec<String> {
 }
 
 fn render_json(rows: &[Row]) -> Result<String, ExpectedError> {
-    pretty_json(&rows.iter().map(Row::as_entry).collect::<Vec<_>>())
+    versioned_json("list", &rows.iter().map(Row::as_entry).collect::<Vec<_>>())
 }
 
 /// A table if every row fits on a line, else a paragraph for each row.
@@ -210,10 +210,11 @@ mod tests {
     use super::{What, entries, render_json, rows};
 
     #[test]
-    fn every_catalogue_prints_an_array_of_unique_names() -> Result<(), Box<dyn std::error::Error>> {
+    fn every_catalogue_prints_rows_of_unique_names() -> Result<(), Box<dyn std::error::Error>> {
         for &what in What::value_variants() {
             let rows = rows(what);
-            let read: Vec<serde_json::Value> = serde_json::from_str(&render_json(&rows)?)?;
+            let read: serde_json::Value = serde_json::from_str(&render_json(&rows)?)?;
+            let read = read["rows"].as_array().ok_or("rows")?;
             assert_eq!(read.len(), rows.len());
             let names: BTreeSet<&str> =
                 read.iter().filter_map(|row| row["name"].as_str()).collect();

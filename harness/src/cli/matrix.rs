@@ -105,6 +105,11 @@ pub struct Args {
     pub(super) label: Vec<(String, String)>,
     #[command(flatten)]
     pub(super) after_cells: AfterCellsFlags,
+    /// The plan that was frozen before this run (gpubench plan --freeze)
+    ///
+    /// The record has its hash, and what the run left out of it, added or changed.
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    pub(super) frozen: Option<PathBuf>,
     /// Wait so many minutes for a GPU that another run holds [default: 0]
     #[arg(long, value_name = "MINUTES", value_parser = whole::<u64>(0, 7 * 24 * 60))]
     pub(super) wait: Option<u64>,
@@ -219,6 +224,7 @@ impl NewRun {
             self.profile.run = rotation_of(folder, &session, &self.profile)?;
         }
         let request = MatrixRequest {
+            frozen: args.frozen.clone(),
             calibration: args.calibration.clone(),
             recalibrate: args.recalibrate,
             after_cells: args.after_cells.flags(),

@@ -16,7 +16,9 @@ pub mod diff;
 pub mod doctor;
 pub mod entry;
 pub mod export;
+pub mod files;
 mod freed_memory;
+mod help;
 pub mod history;
 pub mod list;
 pub mod man;
@@ -28,15 +30,16 @@ pub mod pack;
 pub mod plan;
 mod predicting;
 mod progress;
-pub mod report;
+pub mod rehearsal;
+mod report;
 mod resume_flags;
-#[cfg(test)]
-mod schemas;
+pub mod schemas;
 pub mod signals;
 pub mod simulate;
 pub mod ui;
 #[cfg(feature = "virtual-gpu")]
 pub mod virtual_gpu;
+pub mod watch;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -67,7 +70,7 @@ struct Cli {
     #[command(subcommand)]
     verb: Verb,
     /// When to colour results: auto (on a terminal or with FORCE_COLOR, unless NO_COLOR is set),
-    /// always, never
+    /// always, never [env: GPUBENCH_COLOR]
     #[arg(
         long,
         global = true,
@@ -77,7 +80,7 @@ struct Cli {
         hide_possible_values = true
     )]
     color: ColorWhen,
-    /// Print no progress: results, warnings and errors only
+    /// Print no progress: results, warnings and errors only [env: GPUBENCH_QUIET=1]
     #[arg(short, long, global = true)]
     quiet: bool,
 }
@@ -86,6 +89,7 @@ struct Cli {
 enum Verb {
     Matrix(matrix::Args),
     Nightly(nightly::Args),
+    Watch(watch::Args),
     Doctor(doctor::Args),
     Plan(plan::Args),
     Cleanup(cleanup::Args),
@@ -98,11 +102,13 @@ enum Verb {
     Outliers(outliers::Args),
     Export(export::Args),
     List(list::Args),
+    Schemas(schemas::Args),
     Advise(advise::Args),
     Simulate(simulate::Args),
     Pack(pack::Args),
     #[cfg(feature = "virtual-gpu")]
     VirtualGpu(virtual_gpu::Args),
+    Files(files::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -141,6 +147,7 @@ impl Verb {
         let code = match self {
             Self::Matrix(args) => matrix::run(args, ui),
             Self::Nightly(args) => nightly::run(args, ui),
+            Self::Watch(args) => watch::run(args, ui),
             Self::Doctor(args) => doctor::run(args, ui),
             Self::Plan(args) => plan::run(args, ui),
             Self::Cleanup(args) => cleanup::run(args, ui),
@@ -153,9 +160,11 @@ impl Verb {
             Self::Outliers(args) => outliers::run(args, ui),
             Self::Export(args) => export::run(args, ui),
             Self::List(args) => list::run(args, ui),
+            Self::Schemas(args) => schemas::run(args, ui),
             Self::Advise(args) => advise::run(args, ui),
             Self::Simulate(args) => simulate::run(args, ui),
             Self::Pack(args) => pack::run(args, ui),
+            Self::Files(args) => files::run(args, ui),
             Self::Completions(args) => completions::run(args, ui),
             Self::Man(args) => man::run(args, ui),
             #[cfg(feature = "virtual-gpu")]
@@ -186,7 +195,9 @@ pub fn run(argv: &[OsString]) -> u8 {
 
 fn parse(argv: &[OsString]) -> Result<Cli, clap::Error> {
     // The table of exit codes is computed, so the derive cannot hold it as a literal.
-    let matches = command().try_get_matches_from(argv)?;
+    let command = help::with_environment(command(), |name| std::env::var(name).ok())
+        .map_err(|problem| clap::Error::raw(ErrorKind::InvalidValue, problem + "\n"))?;
+    let matches = command.try_get_matches_from(argv)?;
     Cli::from_arg_matches(&matches)
 }
 
@@ -194,12 +205,13 @@ fn parse(argv: &[OsString]) -> Result<Cli, clap::Error> {
 pub fn command() -> clap::Command {
     let command = Cli::command().after_long_help(common::exit_codes_help(&exit_codes()));
     // A night decides these flags of a matrix itself.
-    command.mut_subcommand("nightly", |nightly| {
+    let command = command.mut_subcommand("nightly", |nightly| {
         nightly.mut_args(|one| {
             let is_decided = nightly::DECIDED.contains(&one.get_id().as_str());
             if is_decided { one.hide(true) } else { one }
         })
-    })
+    });
+    help::decorated(command)
 }
 
 /// The exit codes that at least one verb returns.
@@ -207,6 +219,7 @@ fn exit_codes() -> Vec<ExitCode> {
     let verbs = [
         matrix::EXIT_CODES,
         nightly::EXIT_CODES,
+        watch::EXIT_CODES,
         doctor::EXIT_CODES,
         plan::EXIT_CODES,
         cleanup::EXIT_CODES,
@@ -219,11 +232,13 @@ fn exit_codes() -> Vec<ExitCode> {
         outliers::EXIT_CODES,
         export::EXIT_CODES,
         list::EXIT_CODES,
+        schemas::EXIT_CODES,
         advise::EXIT_CODES,
         simulate::EXIT_CODES,
         pack::EXIT_CODES,
         #[cfg(feature = "virtual-gpu")]
         virtual_gpu::EXIT_CODES,
+        files::EXIT_CODES,
         completions::EXIT_CODES,
         man::EXIT_CODES,
     ];

@@ -430,14 +430,8 @@ fn rendered(opened: &Opened, name: &str) -> Result<Vec<u8>, ExpectedError> {
 
 /// Adds text to a regular file, which is made where it is missing.
 fn append(path: &Path, text: &str) -> Result<(), ExpectedError> {
-    let appended = || {
-        if path.symlink_metadata().is_ok() {
-            regular_file::open(path)?;
-        }
-        let mut file = std::fs::File::options().create(true).append(true).open(path)?;
-        file.write_all(text.as_bytes())
-    };
-    appended().map_err(|error| ExpectedError::from_write(path, error))
+    let appended = regular_file::append(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    appended.map_err(|error| ExpectedError::from_write(path, error))
 }
 
 /// The first GPU of NVIDIA that this host shows without a driver that answers.

@@ -12,7 +12,7 @@ use gpubench_show::Page;
 use gpubench_store::Record;
 use serde::Serialize;
 
-use super::common::{OutputFlag, TextFormat, exit_codes_help, pretty_json, whole};
+use super::common::{OutputFlag, TextFormat, exit_codes_help, versioned_json, whole};
 use super::predicting::{
     mig_gpu, not_negative, positive, read_record, read_text, say_damage, share,
 };
@@ -145,7 +145,7 @@ impl Args {
     fn write(&self, found: &impl Serialize, page: Page, ui: &Ui) -> Result<(), ExpectedError> {
         let text = match self.format {
             TextFormat::Text => page.text(self.output.look(ui)),
-            TextFormat::Json => pretty_json(found)?,
+            TextFormat::Json => versioned_json("pack", found)?,
         };
         self.output.write(&text, ui)
     }

@@ -4,12 +4,11 @@
 use gpubench_compare::diff::SESSIONS_MIN;
 use gpubench_host::device::DeviceSelector;
 use gpubench_host::device::virtual_gpu::TimeMode;
-use gpubench_plan::profile::Profile;
 use gpubench_plan::profile::units::Span;
-use gpubench_plan::{Detectable, notes};
-use gpubench_record::{Cell, ExitCode, Plan, PlannedTime, counted};
+use gpubench_plan::{Detectable, Frozen, notes};
+use gpubench_record::{Cell, ExitCode, Plan, PlannedTime, Skip, counted};
 use gpubench_run::shortage;
-use gpubench_show::{Block, Page, Table};
+use gpubench_show::{Block, Labels, Page, Table, list};
 use gpubench_stats::power::Test;
 use gpubench_stats::{Confidence, NoEstimate};
 use schemars::JsonSchema;
@@ -17,13 +16,14 @@ use serde::Serialize;
 
 use super::after_cells;
 use super::common::{
-    DeviceFlag, MinutesFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json,
+    DeviceFlag, MinutesFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json, versioned_json,
 };
+use super::rehearsal;
 use super::ui::Ui;
 use crate::error::ExpectedError;
+use crate::error::output::write_whole;
 use crate::verbs::{
-    AfterCells, DeviceSession, RehearsalOutcome, Rehearsed, add_after_cells, calibration,
-    capabilities, host_facts, planned, ptx_hash, rehearse,
+    AfterCells, add_after_cells, calibration, capabilities, host_facts, planned, ptx_hash,
 };
 
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -52,6 +52,14 @@ pub struct Args {
     /// --allow-reconfigure.
     #[arg(long)]
     rehearse: bool,
+    /// Print every table: time by part, the smallest changes detected, each cell of a block
+    #[arg(long)]
+    full: bool,
+    /// Write the plan, its thresholds and its questions with a hash: matrix --frozen FILE
+    ///
+    /// A record made from it says so, and names what it left out, added or changed.
+    #[arg(long, value_name = "FILE", conflicts_with = "rehearse")]
+    freeze: Option<std::path::PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub(super) format: TextFormat,
@@ -60,7 +68,8 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     if args.rehearse {
-        return run_rehearsal(args, &profile, ui);
+        let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
+        return rehearsal::run(device, &options, &profile, args.format, ui);
     }
     let options = args.profile.host_options();
     let device = args.device.device.as_ref();
@@ -75,6 +84,12 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         Ok(plan)
     })?;
     let mut notes = notes(&plan, &profile);
+    if let Some(path) = &args.freeze {
+        let frozen = Frozen::of(&plan);
+        let text = pretty_json(&frozen)?;
+        write_whole(path, (text + "\n").as_bytes())?;
+        notes.push(format!("frozen as {} in {}", &frozen.hash[..12], path.display()));
+    }
     notes.extend(facts.findings.iter().map(|found| found.what.clone()));
     if !is_virtual {
         notes.push(format!(
@@ -87,10 +102,16 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         })?);
     }
     let rows = gpubench_plan::detectable(&plan, calibration::known(&facts.uuid)?.as_ref());
+    if !args.full && args.format == TextFormat::Text {
+        ui.page(&screen(&plan, &rows, &notes))?;
+        return Ok(ExitCode::Done);
+    }
     notes.push(of_two_drivers(&plan, rows.len()).map_err(ExpectedError::internal)?);
     match args.format {
         TextFormat::Json => ui.print(&render_json(&plan, &rows, &notes)?)?,
-        TextFormat::Text => ui.page(&page(&plan, &rows, &notes))?,
+        TextFormat::Text => {
+            ui.print_paged(full(&plan, &rows, &notes).text(ui.look()).as_bytes())?;
+        }
     }
     Ok(ExitCode::Done)
 }
@@ -100,7 +121,8 @@ fn render_json(
     rows: &[Detectable],
     notes: &[String],
 ) -> Result<String, ExpectedError> {
-    pretty_json(&AsJson { plan, device_time_ns: plan.device_time_ns(), detectable: rows, notes })
+    let device_time_ns = plan.device_time_ns();
+    versioned_json("plan", &AsJson { plan, device_time_ns, detectable: rows, notes })
 }
 
 /// The JSON of this verb.
@@ -117,11 +139,34 @@ pub(super) struct AsJson<'a> {
     notes: &'a [String],
 }
 
-fn page(plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
+/// What runs, for how long, and what does not, on one screen.
+fn screen(plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
     let mut page = Page::default();
-    summary(plan).into_iter().chain(after_cells::in_words(plan)).for_each(|line| page.say(line));
-    let tables =
-        [mechanisms(plan), time(plan), detectable_table(rows), first_block(plan), skips(plan)];
+    let lines = summary(plan, false).into_iter().chain(after_cells::in_words(plan));
+    lines.for_each(|line| page.say(line));
+    page.say(time_in_words(plan));
+    page.push(Block::Gap);
+    page.push(mechanisms(plan, &labels(plan), false));
+    page.push(Block::Gap);
+    skips_in_words(plan).into_iter().for_each(|line| page.say(line));
+    page.say(detectable_in_words(rows));
+    notes.iter().for_each(|note| page.say(format!("note: {note}")));
+    page.say("every part: gpubench plan --full");
+    page
+}
+
+fn full(plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
+    let mut page = Page::default();
+    let labels = labels(plan);
+    let lines = summary(plan, true).into_iter().chain(after_cells::in_words(plan));
+    lines.for_each(|line| page.say(line));
+    let tables = [
+        mechanisms(plan, &labels, true),
+        time(plan),
+        detectable_table(rows),
+        first_block(plan, &labels),
+        skips(plan, &labels),
+    ];
     for table in tables.into_iter().filter(|table| !table.rows.is_empty()) {
         page.push(Block::Gap);
         page.push(table);
@@ -131,7 +176,12 @@ fn page(plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
     page
 }
 
-fn summary(plan: &Plan) -> Vec<String> {
+fn labels(plan: &Plan) -> Labels {
+    let of_skips = plan.skips.iter().map(|skip| skip.variant.as_str());
+    Labels::of(plan.mechanisms.iter().map(|one| one.variant.as_str()).chain(of_skips))
+}
+
+fn summary(plan: &Plan, is_full: bool) -> Vec<String> {
     let d = &plan.durations;
     let span = |ns| Span::from_ns(in_round_figures(ns));
     let is_alone = |cell: &&Cell| plan.pairs.iter().all(|pair| pair.victim != cell.victim);
@@ -163,24 +213,57 @@ fn summary(plan: &Plan) -> Vec<String> {
         plan.tenants,
     )];
     lines.extend(victim);
+    let order = ", each block in a random order with compared cells side by side, and the next \
+                 one reversed";
     lines.push(format!(
-        "{}: {} of {per_block}, each block in a random order with compared cells side by side, and \
-         the next one reversed{alone}",
+        "{}: {} of {per_block}{}{alone}",
         counted(cells, "cell"),
         counted(plan.blocks, "block"),
+        if is_full { order } else { "" },
     ));
-    lines.push(format!(
-        "each cell {}: warm-up {}, closed loop {}, gap {}, open loop {}{where_open}",
-        span(d.cell_ns()),
-        span(d.warmup_ns),
-        span(d.closed_ns),
-        span(d.gap_ns),
-        span(d.open_ns),
-    ));
-    lines.push(format!("device time {}", in_minutes(plan.device_time_ns())));
-    lines.extend(sparse_phases(plan));
-    lines.extend(plan.rotation.as_ref().map(|rotation| format!("rotation: {rotation}")));
+    if is_full {
+        lines.push(format!(
+            "each cell {}: warm-up {}, closed loop {}, gap {}, open loop {}{where_open}",
+            span(d.cell_ns()),
+            span(d.warmup_ns),
+            span(d.closed_ns),
+            span(d.gap_ns),
+            span(d.open_ns),
+        ));
+        lines.push(format!("device time {}", in_minutes(plan.device_time_ns())));
+        lines.extend(sparse_phases(plan));
+    }
+    let mut events: Vec<&str> =
+        plan.cells.iter().filter_map(|cell| Some(cell.shape.event?.as_str())).collect();
+    events.sort_unstable();
+    events.dedup();
+    let meters: Vec<&str> = plan.meters.iter().map(|meter| meter.as_str()).collect();
+    for (what, names) in [("events of the last neighbour", events), ("counters", meters)] {
+        lines.extend((!names.is_empty()).then(|| format!("{what}: {}", names.join(", "))));
+    }
+    lines.extend(plan.rotation.as_ref().map(|rotation| {
+        let text = format!("rotation: {rotation}");
+        if is_full { text } else { text.split(';').next().unwrap_or_default().to_owned() }
+    }));
     lines
+}
+
+/// How long the device is busy, and the whole run with its longest parts.
+fn time_in_words(plan: &Plan) -> String {
+    let mut parts: Vec<&PlannedTime> = plan.time.iter().collect();
+    parts.sort_by_key(|one| std::cmp::Reverse(one.ns));
+    let whole_ns: u64 = parts.iter().map(|one| one.ns).sum();
+    let longest = parts.iter().take(4).filter(|one| one.ns > 0).map(|one| {
+        let guessed = if one.guessed { " guessed" } else { "" };
+        format!("{} {}{guessed}", one.part, in_minutes(one.ns))
+    });
+    let longest: Vec<String> = longest.collect();
+    format!(
+        "device time {}; whole run {}, most of it {}",
+        in_minutes(plan.device_time_ns()),
+        in_minutes(whole_ns),
+        list(&longest, "and")
+    )
 }
 
 /// What the run will spend its time on.
@@ -251,7 +334,7 @@ pub(super) fn in_minutes(ns: u64) -> String {
     if minutes == 0 { format!("{rest} s") } else { format!("{minutes} min {rest} s") }
 }
 
-fn mechanisms(plan: &Plan) -> Table {
+fn mechanisms(plan: &Plan, labels: &Labels, is_full: bool) -> Table {
     let count = |variant: &str| plan.cells.iter().filter(|cell| cell.variant == variant).count();
     let mut rows: Vec<[String; 3]> = plan
         .mechanisms
@@ -260,9 +343,18 @@ fn mechanisms(plan: &Plan) -> Table {
             let cells = count(&mechanism.variant).to_string();
             let changes = match mechanism.host_changes.as_slice() {
                 [] => "none".to_owned(),
-                changes => changes.join("; "),
+                changes if is_full => changes.join("; "),
+                // The first one, without what limits it and where it lies.
+                [first, more @ ..] => {
+                    let first = first.split(", ").next().unwrap_or(first);
+                    if more.is_empty() {
+                        first.to_owned()
+                    } else {
+                        format!("{first}; {} more", more.len())
+                    }
+                }
             };
-            [mechanism.variant.clone(), cells, changes]
+            [labels.get(&mechanism.variant), cells, changes]
         })
         .collect();
     // Native cells always run: they are the reference of the other mechanisms.
@@ -273,9 +365,12 @@ fn mechanisms(plan: &Plan) -> Table {
     Table::plain(["mechanism", "cells", "changes on the host"], rows).numbers(&["cells"])
 }
 
-fn first_block(plan: &Plan) -> Table {
+fn first_block(plan: &Plan, labels: &Labels) -> Table {
     let first = plan.cells.iter().filter(|cell| cell.block == 0);
-    Table::plain(["first block", "mechanism", "condition", "victim", "aggressor"], first.map(row))
+    Table::plain(
+        ["first block", "mechanism", "condition", "victim", "aggressor"],
+        first.map(|cell| row(cell, labels)),
+    )
 }
 
 /// Lengths that follow from a budget have digits that tell a reader nothing: whole milliseconds
@@ -288,29 +383,79 @@ const fn in_round_figures(ns: u64) -> u64 {
     (ns + MS / 2) / MS * MS
 }
 
-fn row(cell: &Cell) -> [String; 5] {
+fn row(cell: &Cell, labels: &Labels) -> [String; 5] {
     let aggressor = cell.aggressor.as_ref().map_or_else(
         || "-".to_owned(),
         |name| {
-            if cell.dose < 1.0 { format!("{name} at {}", cell.dose) } else { name.clone() }
+            let event = cell.shape.event.map(|event| format!("{name}, {}", event.as_str()));
+            let dose = (cell.dose < 1.0).then(|| format!("{name} at {}", cell.dose));
+            event.or(dose).unwrap_or_else(|| name.clone())
         },
     );
     let number = cell.id.split('-').next().unwrap_or(&cell.id);
     [
         number.to_owned(),
-        cell.variant.clone(),
+        labels.get(&cell.variant),
         cell.condition.as_str().to_owned(),
         cell.victim.clone(),
         aggressor,
     ]
 }
 
-fn skips(plan: &Plan) -> Table {
+/// The mechanisms that do not run at all, and the parts that others run without: a line for each
+/// reason.
+fn skips_in_words(plan: &Plan) -> Vec<String> {
+    let labels = labels(plan);
+    let mut groups: Vec<(String, &Skip, Vec<String>)> = Vec::new();
+    for skip in &plan.skips {
+        let what = match &skip.axis {
+            None => "will not run:".to_owned(),
+            Some(axis) => format!("no {axis} under"),
+        };
+        let label = labels.get(&skip.variant);
+        let is_same = |one: &Skip| (&one.reason, &one.remedy) == (&skip.reason, &skip.remedy);
+        match groups.iter_mut().find(|(known, one, _)| *known == what && is_same(one)) {
+            Some((_, _, all)) => all.push(label),
+            None => groups.push((what, skip, vec![label])),
+        }
+    }
+    let line = |(what, skip, all): (String, &Skip, Vec<String>)| {
+        let remedy = skip.remedy.as_ref().map(|remedy| format!(" ({remedy})"));
+        format!("{what} {}: {}{}", list(&all, "and"), skip.reason, remedy.unwrap_or_default())
+    };
+    groups.into_iter().map(line).collect()
+}
+
+/// What a row detects, at best and at worst.
+fn detectable_in_words(rows: &[Detectable]) -> String {
+    let of = |name: &str, unit: &str, factor: f64, digits: usize| {
+        let own = rows.iter().filter(|row| row.figure == name);
+        let all: Vec<f64> = own.filter_map(|row| row.smallest).map(|one| factor * one).collect();
+        let least = all.iter().copied().reduce(f64::min)?;
+        let most = all.iter().copied().reduce(f64::max)?;
+        let [least, most] = [least, most].map(|one| format!("{one:.digits$}"));
+        let span = if least == most { least } else { format!("{least} to {most}") };
+        Some(format!("{name} by {span} {unit}"))
+    };
+    let found = [of("retention", "%", 100.0, 1), of("jitter", "medians", 1.0, 2)];
+    let found: Vec<String> = found.into_iter().flatten().collect();
+    if found.is_empty() {
+        return "smallest change detected: unknown".to_owned();
+    }
+    let mut sources: Vec<&str> = rows.iter().map(|row| row.source.as_str()).collect();
+    sources.dedup();
+    let (found, sources) = (list(&found, "and"), list(&sources, "or"));
+    format!("smallest change detected (80 % power): {found}; spread of blocks {sources}")
+}
+
+/// The parts that do not run: whole mechanisms without an axis.
+fn skips(plan: &Plan, labels: &Labels) -> Table {
     let rows = plan.skips.iter().map(|skip| {
+        let part = skip.axis.clone().unwrap_or_else(|| "all".to_owned());
         let remedy = skip.remedy.clone().unwrap_or_else(|| "-".to_owned());
-        [skip.variant.clone(), skip.reason.clone(), remedy]
+        [labels.get(&skip.variant), part, skip.reason.clone(), remedy]
     });
-    Table::plain(["will not run", "reason", "remedy"], rows)
+    Table::plain(["mechanism", "not run", "reason", "remedy"], rows)
 }
 
 // The table of the smallest change that each row of a plan detects.
@@ -334,40 +479,6 @@ pub(super) fn detectable_table(rows: &[Detectable]) -> Table {
     let header =
         ["row", "cells", "blocks", "half-width", "detects (80 % power)", "spread of blocks"];
     Table::plain(header, rows.iter().map(line)).numbers(&header[2..4])
-}
-
-// `gpubench plan --rehearse`: sets up and undoes each mechanism, without measuring.
-
-/// Sets up and undoes each mechanism, and prints how that ended.
-pub(super) fn run_rehearsal(
-    args: &Args,
-    profile: &Profile,
-    ui: &Ui,
-) -> Result<ExitCode, ExpectedError> {
-    let device = args.device.device.as_ref();
-    let session = DeviceSession::open(device, profile.seed, TimeMode::Virtual)?;
-    let (rehearsed, notes) = rehearse(&session, &args.profile.host_options(), profile)?;
-    for note in notes {
-        ui.note(&note);
-    }
-    ui.print(&match args.format {
-        TextFormat::Json => pretty_json(&rehearsed)?,
-        TextFormat::Text => rehearsed_table(&rehearsed).text(ui.look()),
-    })?;
-    let failed = |one: &Rehearsed| one.outcome == RehearsalOutcome::Failed;
-    Ok(if rehearsed.iter().any(failed) { ExitCode::TrialFailed } else { ExitCode::Done })
-}
-
-fn rehearsed_table(rehearsed: &[Rehearsed]) -> Table {
-    let rows = rehearsed.iter().map(|one| {
-        let outcome = match &one.reason {
-            Some(reason) => format!("{}: {reason}", one.outcome.as_str()),
-            None => one.outcome.as_str().to_owned(),
-        };
-        let remedy = one.remedy.clone().unwrap_or_else(|| "-".to_owned());
-        [one.variant.clone(), outcome, remedy]
-    });
-    Table::plain(["mechanism", "rehearsal", "remedy"], rows)
 }
 
 #[cfg(test)]

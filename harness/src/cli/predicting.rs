@@ -1,6 +1,7 @@
 //! Input and output of `simulate`, `pack` and `advise`: values of flags, records and files.
 
-use std::path::Path;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gpubench_predict::error::{CONFIDENCE, NOT_NEGATIVE, PERCENT, POSITIVE, SHARE};
@@ -57,6 +58,17 @@ pub(super) fn one_of<T: Copy + Send + Sync>(
         let found = values.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| *value).ok_or("unknown name")
     })
+}
+
+/// The answer to a question on a terminal; `None` at the end of the input.
+pub(super) fn answer(input: &mut impl BufRead) -> Result<Option<String>, ExpectedError> {
+    let mut line = String::new();
+    let read = input.read_line(&mut line).map_err(|source| ExpectedError::Unreadable {
+        what: "answer",
+        path: PathBuf::from("(standard input)"),
+        source,
+    })?;
+    Ok((read > 0).then(|| line.trim().to_owned()))
 }
 
 /// Reads a file that the user named.

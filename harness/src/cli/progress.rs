@@ -8,9 +8,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use gpubench_plan::Pace;
-use gpubench_record::plan::TopUpDecision;
-use gpubench_record::{Cell, Condition, Plan, TopUp};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use gpubench_record::{Cell, Condition, Plan, TopUp, TopUpDecision};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::ui::shown;
 use gpubench_run::{Observer, RunPhase};
@@ -73,10 +72,20 @@ impl Progress {
 
     /// The run has ended, and its record is stored and scored.
     pub fn stores(&mut self) {
-        if self.mode == ProgressMode::Live {
-            self.bar.set_message("storing and scoring the record");
-            self.bar.tick();
+        if self.mode != ProgressMode::Live {
+            return;
         }
+        self.state.stores();
+        let ends = self.bar.elapsed() + Duration::from_secs(self.state.left_s().unwrap_or(0));
+        let left = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            // Nothing is drawn where that fails.
+            let _ = out.write_str(&eta(Some(ends.saturating_sub(state.elapsed()).as_secs())));
+        };
+        if let Ok(style) = ProgressStyle::with_template("{msg}   {left}") {
+            self.bar.set_style(style.with_key("left", left));
+        }
+        self.bar.set_message("storing and scoring the record");
+        self.bar.enable_steady_tick(Duration::from_millis(500));
     }
 
     /// Ends the progress and removes the live line.
@@ -174,7 +183,12 @@ enum Unit {
     /// All probes of a mechanism.
     Probes,
     Trial,
+    /// The end: all of the record.
+    Store,
 }
+
+/// Storing and scoring a cell, beside the other costs of a GPU and of a virtual one.
+const STORE_NS: [u64; 2] = [5_000_000, 16_000_000];
 
 /// The units of a kind: predicted time of all and of those that ended, and how long these took.
 #[derive(Debug, Default)]
@@ -204,7 +218,7 @@ struct State {
     failed: u64,
     what: String,
     /// By [`Unit`].
-    work: [Work; 3],
+    work: [Work; 4],
     /// The predicted time of the trials of a fault under a variant that did not begin yet.
     trials: BTreeMap<(String, String), u64>,
     /// That of the trials that run.
@@ -228,7 +242,7 @@ impl State {
             blocks: plan.blocks,
             failed: 0,
             what: String::new(),
-            work: <[Work; 3]>::default(),
+            work: <[Work; 4]>::default(),
             unit: None,
             bar: 0,
             pace,
@@ -239,7 +253,8 @@ impl State {
         let trials_ns = state.trials.values().sum();
         let cells_ns = plan.cells.iter().map(|cell| state.cell_ns(cell)).sum();
         let probes_ns = pace.probes_ns * plan.mechanisms.len() as u64;
-        for (work, ns) in state.work.iter_mut().zip([cells_ns, probes_ns, trials_ns]) {
+        let store_ns = state.cells * STORE_NS[usize::from(pace.speed > 1)];
+        for (work, ns) in state.work.iter_mut().zip([cells_ns, probes_ns, trials_ns, store_ns]) {
             work.all_ns = ns;
         }
         state
@@ -296,6 +311,13 @@ impl State {
         self.turn_to(Unit::Trial, now);
     }
 
+    /// Nothing but the record is left.
+    fn stores(&mut self) {
+        for work in &mut self.work[..Unit::Store as usize] {
+            work.all_ns = work.done_ns;
+        }
+    }
+
     fn begins(&mut self, cell: &Cell, now: Duration) {
         self.turn_to(Unit::Cell, now);
         self.block = self.block.max(cell.block + 1);
@@ -344,16 +366,6 @@ impl State {
         Some(left.sum::<f64>().ceil() as u64)
     }
 
-    fn time_left(&self) -> String {
-        match self.left_s() {
-            None => "ETA -:--".to_owned(),
-            Some(left) if left < 3600 => format!("ETA {}:{:02}", left / 60, left % 60),
-            Some(left) => {
-                format!("ETA {}:{:02}:{:02}", left / 3600, left / 60 % 60, left % 60)
-            }
-        }
-    }
-
     /// The live line, at most `width` columns.
     fn line(&mut self, width: usize) -> String {
         let sum = |of: fn(&Work) -> u64| self.work.iter().map(of).sum::<u64>();
@@ -362,7 +374,7 @@ impl State {
         let bar = "#".repeat(self.bar) + &".".repeat(BAR - self.bar);
         let (block, blocks, done, cells) = (self.block, self.blocks, self.done(), self.cells);
         let head = format!("[{bar}]  block {block}/{blocks}  {done}/{cells} cells");
-        let mut tail = self.time_left();
+        let mut tail = eta(self.left_s());
         if self.failed > 0 {
             tail += &format!("   {} inconclusive", self.failed);
         }
@@ -375,8 +387,16 @@ impl State {
 
     fn sparse(&self) -> String {
         let (block, blocks, done, cells) = (self.block, self.blocks, self.done(), self.cells);
-        let left = self.time_left();
+        let left = eta(self.left_s());
         format!("block {block} of {blocks}: {done} of {cells} cells done, {left}")
+    }
+}
+
+fn eta(left_s: Option<u64>) -> String {
+    match left_s {
+        None => "ETA -:--".to_owned(),
+        Some(left) if left < 3600 => format!("ETA {}:{:02}", left / 60, left % 60),
+        Some(left) => format!("ETA {}:{:02}:{:02}", left / 3600, left / 60 % 60, left % 60),
     }
 }
 
@@ -389,7 +409,7 @@ mod tests {
     use gpubench_plan::draft::device_check;
     use gpubench_plan::profile::Overrides;
 
-    use super::State;
+    use super::{State, Unit};
     use crate::verbs::profile::load;
 
     fn seconds_left(line: &str) -> Option<u64> {
@@ -409,6 +429,9 @@ mod tests {
         plan.cells = cells.collect();
         for is_virtual in [false, true] {
             let mut state = State::of(&plan, Pace::of(&plan, is_virtual));
+            let store_ns = state.work[Unit::Store as usize].all_ns;
+            assert_eq!(store_ns / 1_000_000, if is_virtual { 16 * 60 } else { 5 * 60 });
+            state.work[Unit::Store as usize].all_ns = 0;
             let (mut now, mut bar, mut block) = (Duration::ZERO, 0, 0);
             let end = Duration::from_millis(100 * 60 * 61 / 2);
             for (index, cell) in plan.cells.iter().enumerate() {

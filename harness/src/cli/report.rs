@@ -1,12 +1,14 @@
 //! `gpubench report`: renders a record, also an incomplete one.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use gpubench_catalogue::axis;
 use gpubench_record::{ExitCode, RunRecord};
 use gpubench_reports::format::{TEXT, TEXT_ALIAS};
-use gpubench_reports::{RenderOptions, Selection, View, format, variant_of_label};
+use gpubench_reports::{RenderError, RenderOptions, Selection, View, format};
+use gpubench_show::Labels;
 use gpubench_store::{SIGNATURE_FILE, write_anonymized};
 
 use super::common::{OutputFlag, axes, exit_codes_help};
@@ -14,7 +16,7 @@ use super::comparing::{LISTING, of_records, say_warnings};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::{
-    Repair, newest, open_scored, report_options, shown, signing, verdict, verified,
+    Repair, newest, open_scored, report_options, signing, verdict, verified, without_verdicts,
 };
 
 pub const EXIT_CODES: &[ExitCode] = LISTING;
@@ -61,6 +63,8 @@ pub struct Args {
     )]
     format: String,
     /// Print every table with intervals and counts, not only the matrix on one screen
+    ///
+    /// With --format md likewise. On a terminal the text goes through PAGER [default: less -FRX].
     #[arg(long)]
     full: bool,
     /// Only these mechanisms, by name or variant (repeat, or separate by commas)
@@ -109,7 +113,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         return anonymize(&args.records, target, ui);
     }
     let repair = if args.repair { Repair::Yes } else { Repair::No };
-    let opened = newest(&args.records, repair)?;
+    let mut opened = newest(&args.records, repair)?;
     let selection = args.selection(&opened.run)?;
     let view = match (&args.why, args.full) {
         (Some(_), _) => View::Why,
@@ -123,10 +127,34 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         selection,
         ..report_options(&opened, format, view, &earlier)
     };
-    let mut text = Vec::new();
-    (format.render)(&shown(&opened.run), &options, &mut text).map_err(ExpectedError::internal)?;
-    args.output.write(&text, ui)?;
+    without_verdicts(&mut opened.run);
+    let render = |out: &mut dyn Write| (format.render)(&opened.run, &options, out);
+    if args.full && [TEXT, TEXT_ALIAS].contains(&args.format.as_str()) {
+        let mut text = Vec::new();
+        render(&mut text).map_err(ExpectedError::internal)?;
+        args.output.write_paged(&text, true, ui)?;
+    } else {
+        write_rendered(&args.output, render, ui)?;
+    }
     Ok(of_records(ExitCode::Done, say_warnings(&opened, ui)))
+}
+
+/// Writes a report while it is rendered.
+fn write_rendered(
+    output: &OutputFlag,
+    render: impl FnOnce(&mut dyn Write) -> Result<(), RenderError>,
+    ui: &Ui,
+) -> Result<(), ExpectedError> {
+    let mut failed = None;
+    let written = output.write_with(
+        |out| match render(out) {
+            Ok(()) => Ok(()),
+            Err(RenderError::Write(error)) => Err(error),
+            Err(error) => Err(std::io::Error::other(failed.insert(error).to_string())),
+        },
+        ui,
+    );
+    failed.map_or(written, |error| Err(ExpectedError::internal(error)))
 }
 
 /// Prints what is wrong with each record.
@@ -153,11 +181,11 @@ impl Args {
     fn check_format(&self) -> Result<(), ExpectedError> {
         let narrows = !self.mechanism.is_empty() || !self.axis.is_empty();
         let is_used = self.full || self.why.is_some() || narrows;
-        if is_used && ![TEXT, TEXT_ALIAS].contains(&self.format.as_str()) {
+        if is_used && ![TEXT, TEXT_ALIAS, "md"].contains(&self.format.as_str()) {
             return Err(ExpectedError::usage(
                 format!(
-                    "--full, --why, --mechanism and --axis need --format text, and the format \
-                     is {}",
+                    "--full, --why, --mechanism and --axis need --format text or md, and the \
+                     format is {}",
                     self.format
                 ),
                 Some("leave them out: the other formats hold the whole record"),
@@ -178,9 +206,10 @@ impl Args {
             axes.extend(axis.map(str::to_owned));
         }
         // The screen has labels, as `mps-quota 50%`.
+        let labels = Labels::of_records(&[run]);
         for name in &mut mechanisms {
-            if let Some(variant) = variant_of_label(run, name) {
-                *name = variant;
+            if let Some(variant) = labels.variant_of(name) {
+                *name = variant.to_owned();
             }
         }
         let known = |name: &String| {

@@ -19,7 +19,7 @@ use gpubench_predict::simulate::scenario::{Hostile, Loads, MAX_TENANTS, Scenario
 use gpubench_predict::simulate::sweep::default_loads;
 use gpubench_record::ExitCode;
 
-use super::common::{OutputFlag, exit_codes_help, pretty_json, whole};
+use super::common::{OutputFlag, exit_codes_help, versioned_json, whole};
 use super::predicting::{
     confidence, mig_gpu, not_negative, one_of, percent, positive, read_record, read_text, share,
 };
@@ -142,7 +142,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let document = || page(&found, parameters());
     let text = match args.run.format {
         Format::Json => match &calibrated {
-            None => pretty_json(&found)?,
+            None => versioned_json("simulate", &found)?,
             Some(calibrated) => {
                 let both = serde_json::json!({ "calibrated": calibrated });
                 merged_json(&found, both)?
@@ -163,7 +163,7 @@ fn merged_json(found: &Report, more: serde_json::Value) -> Result<String, Expect
     if let (Some(object), serde_json::Value::Object(more)) = (value.as_object_mut(), more) {
         object.extend(more);
     }
-    pretty_json(&value)
+    versioned_json("simulate", &value)
 }
 
 impl Args {

@@ -2,7 +2,8 @@
 //!
 //! Colour and bars appear on a terminal only; `NO_COLOR`, `FORCE_COLOR` and `TERM=dumb` are obeyed.
 
-use std::io::{IsTerminal, Write};
+use std::io::{BufWriter, IsTerminal, Write};
+use std::process::{Command, Stdio};
 
 use anstream::{AutoStream, ColorChoice};
 use gpubench_plan::Pace;
@@ -11,6 +12,7 @@ use gpubench_show::{Look, Page};
 
 use super::progress::{Progress, ProgressMode};
 use crate::error::ExpectedError;
+use crate::error::output::Fill;
 
 /// When results are coloured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -77,13 +79,38 @@ impl Ui {
     /// Prints a rendered result, as `print` does.
     /// Fails when stdout cannot be written for a reason other than a closed pipe.
     pub fn print_bytes(&self, text: &[u8]) -> Result<(), ExpectedError> {
-        let mut out = anstream::stdout().lock();
-        match out.write_all(text).and_then(|()| out.flush()) {
+        self.print_with(|out| out.write_all(text))
+    }
+
+    /// Prints what a writer writes piece by piece.
+    pub fn print_with(&self, write: impl Fill) -> Result<(), ExpectedError> {
+        let mut out = BufWriter::new(anstream::stdout().lock());
+        match write(&mut out).and_then(|()| out.flush()) {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                 Err(ExpectedError::from_write("(standard output)", error))
             }
             _ => Ok(()),
         }
+    }
+
+    /// Prints a long result through `PAGER` where stdout is a terminal, as `less -FRX` without it.
+    /// An empty `PAGER`, or one that does not start, prints it as it is.
+    #[expect(clippy::disallowed_methods, reason = "a pager has the environment of its user")]
+    pub fn print_paged(&self, text: &[u8]) -> Result<(), ExpectedError> {
+        let command = std::env::var("PAGER").unwrap_or_else(|_| "less -FRX".to_owned());
+        if !std::io::stdout().is_terminal() || command.trim().is_empty() {
+            return self.print_bytes(text);
+        }
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("exec {command}")).stdin(Stdio::piped());
+        let Ok(mut pager) = shell.spawn() else {
+            return self.print_bytes(text);
+        };
+        // A pager that is left before the end closes the pipe, which is no error.
+        let _ = pager.stdin.take().map(|mut pipe| pipe.write_all(text));
+        // 127: the shell found no such program.
+        let ended = pager.wait().ok().and_then(|status| status.code());
+        if ended == Some(127) { self.print_bytes(text) } else { Ok(()) }
     }
 
     /// Prints a line that is not a result.

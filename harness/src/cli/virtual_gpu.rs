@@ -20,7 +20,7 @@ use gpubench_workloads::command::{Inherits, command as process};
 use serde_json::json;
 
 use super::Status;
-use super::common::{TextFormat, exit_codes_help, pretty_json, whole};
+use super::common::{TextFormat, exit_codes_help, versioned_json, whole};
 use super::ui::Ui;
 use crate::cli::common::OutputFlag;
 use crate::cli::comparing::{format_of, formats, internal};
@@ -216,7 +216,7 @@ fn list(format: TextFormat, ui: &Ui) -> Result<ExitCode, ExpectedError> {
                 .iter()
                 .map(|m| json!({ "name": m.name, "summary": m.summary, "product": m.gpu.product }))
                 .collect();
-            pretty_json(&rows)?
+            versioned_json("virtual-gpu", &rows)?
         }
     };
     ui.print(&text)?;
@@ -238,7 +238,7 @@ fn list_hosts(format: TextFormat, ui: &Ui) -> Result<ExitCode, ExpectedError> {
                         "on": one.on })
                 })
                 .collect();
-            pretty_json(&rows)?
+            versioned_json("virtual-gpu", &rows)?
         }
     };
     ui.print(&text)?;

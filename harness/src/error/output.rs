@@ -1,7 +1,7 @@
 //! Files that the user named, written as a whole or not at all.
 
-use std::fs::Permissions;
-use std::io::Write;
+use std::fs::{File, Permissions};
+use std::io::{BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,20 @@ const LINKS_MAX: usize = 40;
 /// regular file, such as /dev/stdout, is written to as it is.
 /// Fails when it cannot be written; an existing file then stays as it is.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExpectedError> {
+    write_with(path, |out| out.write_all(bytes))
+}
+
+/// The same, of what a writer writes piece by piece.
+pub fn write_with(path: &Path, write: impl Fill) -> Result<(), ExpectedError> {
     let target = target(path).map_err(|error| ExpectedError::from_write(path, error))?;
     // The file that could not be written is the target of a link, not the link.
-    replace(&target, bytes).map_err(|error| ExpectedError::from_write(target, error))
+    replace(&target, write).map_err(|error| ExpectedError::from_write(target, error))
 }
+
+/// What writes an output.
+pub trait Fill: FnOnce(&mut dyn Write) -> std::io::Result<()> {}
+
+impl<T: FnOnce(&mut dyn Write) -> std::io::Result<()>> Fill for T {}
 
 /// The file behind every symbolic link of a path. It need not exist.
 fn target(path: &Path) -> std::io::Result<PathBuf> {
@@ -39,18 +49,24 @@ fn target(path: &Path) -> std::io::Result<PathBuf> {
     Err(rustix::io::Errno::LOOP.into())
 }
 
-fn replace(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
+fn replace(target: &Path, write: impl Fill) -> std::io::Result<()> {
     let found = target.metadata();
     if found.as_ref().is_ok_and(|found| !found.is_file()) {
-        return std::fs::write(target, bytes);
+        return filled(&mut File::create(target)?, write);
     }
     // The umask applies to a new file.
     let mode = found.map_or(0o666, |found| found.permissions().mode() & 0o7777);
     let mut file = beside(target, mode)?;
-    file.as_file_mut().write_all(bytes)?;
+    filled(file.as_file_mut(), write)?;
     file.as_file().sync_all()?;
     file.persist(target)?;
     Ok(())
+}
+
+fn filled(file: &mut File, write: impl Fill) -> std::io::Result<()> {
+    let mut out = BufWriter::new(file);
+    write(&mut out)?;
+    out.flush()
 }
 
 fn beside(target: &Path, mode: u32) -> std::io::Result<NamedTempFile> {

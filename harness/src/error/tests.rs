@@ -103,6 +103,7 @@ fn in_a_run() -> Vec<(ExpectedError, u8)> {
         (ExpectedError::IncompatibleVersion { path: path(), problem: problem() }, 2),
         (failed, 4),
         (ExpectedError::RunFailed { problem: problem() }, 4),
+        (ExpectedError::WatchFailed { problem: problem() }, 4),
         (busy().after_cells(), 4),
         (ExpectedError::RecordUnreadable { path: path(), problem: problem() }.after_cells(), 4),
         (ExpectedError::Interrupted { record: path() }.after_cells(), 130),

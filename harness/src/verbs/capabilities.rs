@@ -13,20 +13,26 @@ use gpubench_plan::{Availability, Capabilities, Capability, VariantRef};
 
 /// What each mechanism of the catalogue can do on a host.
 pub fn capabilities(facts: &HostFacts, profile: &Profile) -> Capabilities {
-    let cx = MechanismContext { profile, facts };
-    let all = mechanism::CATALOGUE.iter();
-    Capabilities {
-        mechanisms: all.map(|mechanism| capability(*mechanism, &cx)).collect(),
-        required_proofs: required_proofs(facts, profile),
+    let profiles = profile.with_asked();
+    let mut mechanisms: Vec<Capability> = Vec::new();
+    for mechanism in mechanism::all() {
+        for profile in &profiles {
+            let one = capability(mechanism, &MechanismContext { profile, facts });
+            // Only some mechanisms have a variant for each asked share.
+            if !mechanisms.iter().any(|known| known.variant == one.variant) {
+                mechanisms.push(one);
+            }
+        }
     }
+    Capabilities { mechanisms, required_proofs: required_proofs(facts, profile) }
 }
 
 /// The proofs that each cell needs, by variant: those of the profile and their unprotected forms.
 fn required_proofs(facts: &HostFacts, profile: &Profile) -> BTreeMap<String, Vec<RequiredProof>> {
     let mut required = BTreeMap::new();
-    for profile in [profile, &unprotected_profile(profile)] {
+    for profile in &[profile.with_asked(), vec![unprotected_profile(profile)]].concat() {
         let cx = MechanismContext { profile, facts };
-        for mechanism in mechanism::CATALOGUE {
+        for mechanism in mechanism::all() {
             let configuration = mechanism.configuration(&cx);
             let planned = configuration.required.into_iter().map(Requirement::planned);
             let of_variant = required.entry(configuration.variant);
@@ -187,6 +193,27 @@ mod tests {
         profile.mps_quota.pct = 43;
         let found = capabilities(&facts, &profile);
         assert_eq!(reason(&found, "mps-quota"), "Some(Available)");
+        Ok(())
+    }
+
+    #[test]
+    fn each_asked_share_is_a_variant_of_the_mechanisms_with_limits()
+    -> Result<(), crate::error::ExpectedError> {
+        let mut facts = plain_host();
+        facts.mps_control = Some("/usr/bin/nvidia-cuda-mps-control".into());
+        let mut profile = profile()?;
+        profile.shares = vec![[10, 90], [70, 70]];
+        let found = capabilities(&facts, &profile);
+        let quota = found.mechanisms.iter().filter(|one| one.variant.mechanism == "mps-quota");
+        let quota: Vec<_> =
+            quota.map(|one| (one.variant.variant.as_str(), &one.availability)).collect();
+        let free = &Availability::Available;
+        let all = [("mps-quota[pct=10/90]", free), ("mps-quota[pct=70/70]", free)];
+        assert_eq!(quota, all, "10 % is less than the share of the victim, and asked for");
+        let mps = found.mechanisms.iter().filter(|one| one.variant.mechanism == "mps");
+        assert_eq!(mps.count(), 1, "a mechanism without limits has one variant");
+        let proved = |variant: &str| found.required_proofs.contains_key(variant);
+        assert!(proved("mps-quota[pct=10/90]") && proved("mps-quota[pct=70/70]"));
         Ok(())
     }
 

@@ -18,10 +18,13 @@ const NAMED_MAX: usize = 10;
 const TEXTS: [&str; 4] = ["reason", "warnings", "evidence", "note"];
 
 /// The parts of a record that scoring makes.
-const SCORES: [&str; 9] = [
+const SCORES: [&str; 12] = [
     "matrix",
     "overall",
     "service",
+    "transients",
+    "energy",
+    "attribution",
     "tenant_limits",
     "dose_curves",
     "operator",
@@ -31,8 +34,21 @@ const SCORES: [&str; 9] = [
 ];
 
 /// The keys that name a row.
-const NAMES: [&str; 9] =
-    ["id", "variant", "axis", "sub_axis", "victim", "workload", "aggressor", "fault", "figure"];
+const NAMES: [&str; 13] = [
+    "id",
+    "variant",
+    "axis",
+    "sub_axis",
+    "victim",
+    "workload",
+    "aggressor",
+    "fault",
+    "figure",
+    "event",
+    "condition",
+    "counter",
+    "tenant",
+];
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ScoredAgain {
@@ -70,6 +86,9 @@ fn clear_scores(run: &mut RunRecord) {
     run.matrix.clear();
     run.overall.clear();
     run.service.clear();
+    run.transients.clear();
+    run.energy.clear();
+    run.attribution.clear();
     run.tenant_limits.clear();
     run.dose_curves.clear();
     run.operator.clear();

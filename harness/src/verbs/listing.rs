@@ -32,6 +32,11 @@ pub fn mechanisms() -> Vec<Row> {
             details: vec![
                 ("group", json!(entry.group)),
                 ("reconfigures", json!(entry.reconfigures)),
+                ("since", json!(entry.about.since)),
+                ("needs", json!(entry.about.needs)),
+                ("changes", json!(entry.about.changes)),
+                ("proof", json!(entry.about.proof)),
+                ("deployed_by", json!(entry.about.deployed_by)),
                 ("options", Value::Array(options.collect())),
             ],
         }

@@ -9,6 +9,7 @@ use gpubench_host::mechanism;
 use gpubench_host::mechanism::host::{Guard, HostError, JournalLocation, RealHost};
 use gpubench_host::mechanism::{HostFacts, MechanismContext};
 use gpubench_host::tenant::Spawner;
+use gpubench_plan::Frozen;
 use gpubench_plan::profile::Profile;
 use gpubench_record::Plan;
 use gpubench_run::{HostSetup, KernelLog, Setup};
@@ -23,7 +24,7 @@ use super::{
     DeviceSession, HostOptions, KeptCalibrations, after_cells, calibration, capabilities,
     device_session, host_facts, provenance, ptx_hash, recovery, run_folder, verdict,
 };
-use crate::error::ExpectedError;
+use crate::error::{ExpectedError, RECORD_BYTES_MAX, read_text};
 
 /// The environment of the user's program, in the words of records.
 const VICTIM_ENVIRONMENT: &str =
@@ -44,6 +45,8 @@ pub struct MatrixRequest {
     pub device: Option<DeviceSelector>,
     /// The time that the whole run may take.
     pub for_minutes: Option<u64>,
+    /// The file of the plan that was frozen before.
+    pub frozen: Option<PathBuf>,
 }
 
 /// Everything for a run, and what is done after it.
@@ -69,11 +72,19 @@ pub fn matrix_setup(
 ) -> Result<MatrixSetup, ExpectedError> {
     let mut host = Host::of(session, options, &profile)?;
     let is_virtual = session.clock().is_virtual();
-    let (profile, plan) = after_cells::planned(profile, request.for_minutes, |profile| {
+    let (profile, mut plan) = after_cells::planned(profile, request.for_minutes, |profile| {
         let mut plan = host.plan(profile)?;
         after_cells::add(&mut plan, profile, &request.after_cells, is_virtual)?;
         Ok(plan)
     })?;
+    if let Some(path) = &request.frozen {
+        let text = read_text("frozen plan", path, RECORD_BYTES_MAX)?;
+        let frozen = Frozen::parse(&text).map_err(|problem| {
+            ExpectedError::usage(format!("{}: {problem}", path.display()), None)
+        })?;
+        plan.frozen = Some(frozen.compared(&plan));
+        host.notes.extend(plan.frozen.as_ref().map(ToString::to_string));
+    }
     let named = request.calibration.as_deref();
     let named = named.map(|path| calibration::read(path, &plan, session)).transpose()?;
     let (calibration, note) = named.unzip();

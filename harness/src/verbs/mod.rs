@@ -30,6 +30,7 @@ pub mod targets;
 #[cfg(test)]
 mod tests;
 pub mod verdict;
+pub mod watch;
 
 pub use after_cells::{AfterCells, FaultRequest, add as add_after_cells, planned};
 pub use calibration::{KeptCalibrations, published};
@@ -43,4 +44,4 @@ pub use open::{
     Concluded, Opened, Repair, Verified, conclude, newest, open, open_scored, verified,
 };
 pub use provenance::ptx_hash;
-pub use record::{JudgeError, rescore, shown};
+pub use record::{JudgeError, rescore, shown, without_verdicts};

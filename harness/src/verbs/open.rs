@@ -330,6 +330,7 @@ pub fn latency_charts(
 fn is_drawn(run: &RunRecord, cell: &CellResult) -> bool {
     let plan = &run.plan;
     let drawn = match cell.cell.condition {
+        _ if !cell.cell.shape.is_usual() => false,
         Condition::N | Condition::S => true,
         // Beside all neighbours; a sweep also has cells with fewer.
         Condition::C => {
@@ -401,8 +402,8 @@ pub fn report_options(
     let mut warnings = opened.warnings.clone();
     let record_dir = Some(opened.dir.display().to_string());
     let mut options = RenderOptions { view, record_dir, ..RenderOptions::default() };
-    // Of the views of a terminal only the full one shows latencies.
-    let has_latencies = view == View::Full || format.name != "text";
+    // Of text and Markdown only the full view shows latencies.
+    let has_latencies = view == View::Full || format.draws_charts;
     if format.is_for_people && has_latencies {
         options.latency = latency_charts(&opened.record, &opened.run, &mut warnings);
     }

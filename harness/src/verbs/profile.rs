@@ -36,7 +36,8 @@ pub fn other_key(profile: &Profile) -> Option<String> {
     let built_in = built_in(&profile.name, &Overrides::default()).ok()?;
     let values = |profile: &Profile| serde_json::to_value(profile).unwrap_or_default();
     let (own, known) = (values(profile), values(&built_in));
-    let keys = known.as_object()?.keys();
+    // A key with its usual value is not written.
+    let keys = known.as_object()?.keys().chain(own.as_object()?.keys());
     let mut keys = keys.filter(|key| !OF_FLAGS.contains(&key.as_str()));
     keys.find(|key| own.get(key) != known.get(key)).cloned()
 }
@@ -72,7 +73,8 @@ mod tests {
         let unknown = load("nightly-x", &Overrides::default()).map_err(|error| error.to_string());
         let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, weekly, \
                     online-inference, notebooks, batch-training, student-lab, saas-hostile, \
-                    oversubscription, scaling, claims, or the path of a \
+                    oversubscription, scaling, pairs, equal, shares, depth, \
+                    load-curve, transients, energy, attribution, claims, or the path of a \
                     .toml file)";
         assert_eq!(unknown, Err(line.to_owned()));
         Ok(())

@@ -12,9 +12,8 @@ use gpubench_judge::gate::{
 use gpubench_judge::{claims, gate, score};
 use gpubench_plan::{PlanError, ledger};
 use gpubench_record::{
-    CalibrationEntry, Cell, CellFigures, CellResult, FaultResult, GateScope, MechanismRow, Outcome,
-    OutcomeKind, Plan, ProbeResult, Proof, RunEvent, RunRecord, SampleRow, Surroundings,
-    TenantResult,
+    Cell, CellFigures, CellResult, FaultResult, GateScope, MechanismRow, Outcome, OutcomeKind,
+    Plan, ProbeResult, Proof, RunEvent, RunRecord, SampleRow, Surroundings, TenantResult,
 };
 use gpubench_store::{Record, StoreError, read_events};
 
@@ -116,6 +115,9 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
     run.probe_figures = scored.probe_figures;
     run.fault_tallies = scored.fault_tallies;
     run.service = scored.service;
+    run.transients = scored.transients;
+    run.energy = scored.energy;
+    run.attribution = scored.attribution;
     run.tenant_limits = scored.tenant_limits;
     run.dose_curves = scored.dose_curves;
     run.operator = scored.operator;
@@ -135,6 +137,15 @@ pub fn shown(run: &RunRecord) -> Cow<'_, RunRecord> {
         return Cow::Borrowed(run);
     }
     let mut run = run.clone();
+    without_verdicts(&mut run);
+    Cow::Owned(run)
+}
+
+/// The same in place.
+pub fn without_verdicts(run: &mut RunRecord) {
+    if run.plan.decides {
+        return;
+    }
     let reference = run.plan.reference.clone();
     for row in run.matrix.iter_mut().filter(|row| row.variant != reference) {
         (row.level, row.word) = (None, None);
@@ -143,7 +154,6 @@ pub fn shown(run: &RunRecord) -> Cow<'_, RunRecord> {
         (row.level, row.weakest_axis) = (None, None);
     }
     run.claims.clear();
-    Cow::Owned(run)
 }
 
 /// The rows of a run so far, by its judged cells.
@@ -201,6 +211,8 @@ impl Ended {
             other_clocks: self.surroundings.other_clocks.as_deref(),
             unobserved: &self.surroundings.unobserved,
             sm_clock_khz: self.surroundings.sm_clock_khz,
+            event: self.surroundings.event.as_ref(),
+            meters: &self.surroundings.meters,
             steal: self.cpu_steal_ratio,
             speed_ln: self.speed_ln,
             proofs,
@@ -341,7 +353,7 @@ pub(super) fn judged_cells(
         tenants: &tenants,
         offered_per_s: entry(&cell.victim)
             .filter(|_| has_schedule)
-            .map(|entry| offered_per_s(&run.plan, entry)),
+            .map(|entry| entry.native_rate_per_s * run.plan.load_of(cell)),
         bursts: run.plan.bursts,
         slo_ns: run.plan.slo_ns,
         aggressor_peak_per_s: cell
@@ -356,11 +368,6 @@ pub(super) fn judged_cells(
     })?)
 }
 
-/// Rate of a victim's arrival schedule.
-fn offered_per_s(plan: &Plan, entry: &CalibrationEntry) -> f64 {
-    entry.native_rate_per_s * plan.load
-}
-
 fn not_started(run: &RunRecord, cell: &Cell, end: &Ended, reason: String) -> CellResult {
     let waived = |row: &&MechanismRow| {
         row.variant == cell.variant && row.outcome.outcome == OutcomeKind::Waived
@@ -372,6 +379,7 @@ fn not_started(run: &RunRecord, cell: &Cell, end: &Ended, reason: String) -> Cel
     };
     CellResult {
         lone_ns: Vec::new(),
+        meters: Vec::new(),
         cell: cell.clone(),
         figures: CellFigures::default(),
         requests: BTreeMap::new(),

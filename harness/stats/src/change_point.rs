@@ -109,9 +109,7 @@ pub fn change_points(values: &[f64], search: Search) -> Result<Vec<usize>, NoEst
     let mut parts = vec![(0, values.len())];
     while let Some((start, end)) = parts.pop() {
         let part = Ranked::of(&values[start..end]);
-        let Some((split, energy)) = best_split(&part, part_min) else {
-            continue;
-        };
+        let Some((split, energy)) = best_split(&part, part_min) else { continue };
         if !is_significant(&part, energy, part_min, search, &mut rng) {
             continue;
         }

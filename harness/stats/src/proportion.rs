@@ -140,6 +140,33 @@ fn ln_choose(n: u32, k: u32) -> f64 {
     ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
 }
 
+// The exceedance test: whether new values are larger than old ones, whatever their distribution.
+
+/// The probability that `above` or more of `new` values are above the `rank`-th largest of `old`
+/// values, where all are exchangeable: none is larger than another for its place. That rank divides
+/// the probability by Beta(rank, old - rank + 1), so the count is beta-binomial.
+/// Fails with [`NoEstimate::OutOfRange`] for a rank that is not from 1 to `old`, and for more
+/// values above than new ones.
+pub fn exceedance_p(old: u32, rank: u32, new: u32, above: u32) -> Result<f64, NoEstimate> {
+    require_counts(above, new)?;
+    require_counts(rank, old)?;
+    if rank == 0 {
+        return Err(NoEstimate::OutOfRange {
+            what: "the rank",
+            value: 0.0,
+            accepted: "at least 1",
+        });
+    }
+    let ln_beta = |a: u32, b: u32| {
+        let (a, b) = (f64::from(a), f64::from(b));
+        ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b)
+    };
+    let below = old - rank + 1;
+    let ln_p = |k: u32| ln_choose(new, k) + ln_beta(rank + k, below + new - k);
+    let sum: f64 = (above..=new).map(|k| (ln_p(k) - ln_beta(rank, below)).exp()).sum();
+    Ok(sum.min(1.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +229,20 @@ mod tests {
             assert_eq!(fisher_p(two, one).map(|p| (p / actual - 1.0).abs() < 1e-9), Ok(true));
         }
         assert!(fisher_p(group(2, 1), group(1, 1)).is_err());
+    }
+
+    #[test]
+    fn exceedances_are_counted_over_all_orders() {
+        // Of five values in any order the two new ones are the largest in 2! 3! / 5! of all orders.
+        for ((old, rank, new, above), expected) in
+            [((1, 1, 1, 1), 0.5), ((3, 1, 2, 2), 0.1), ((3, 1, 2, 1), 0.4), ((3, 3, 2, 0), 1.0)]
+        {
+            let p = exceedance_p(old, rank, new, above).unwrap();
+            assert!((p - expected).abs() < 1e-9, "{old} {rank} {new} {above}: {p}");
+        }
+        for (old, rank, new, above) in [(3, 0, 2, 1), (3, 4, 2, 1), (3, 1, 2, 3), (0, 0, 2, 1)] {
+            assert!(exceedance_p(old, rank, new, above).is_err());
+        }
     }
 
     /// Every proportion of a grid, every outcome of both groups: the interval excludes 0 without a

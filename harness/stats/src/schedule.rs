@@ -13,7 +13,6 @@ pub const ARRIVALS_MAX: f64 = 1e8;
 
 const NS_PER_S: f64 = 1e9;
 
-/// Why a schedule cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum ScheduleError {
     /// The rate is zero, negative, not a number or too high for a nanosecond clock.

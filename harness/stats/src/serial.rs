@@ -21,7 +21,6 @@ pub const BATCHES_MIN: u32 = 10;
 /// Smallest number of values: two per batch, because a batch of one shows no correlation.
 pub const VALUES_MIN: u32 = 2 * BATCHES_MIN;
 
-/// The serial correlation of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dependence {
     /// Factor by which the variance of a share of the values exceeds that of independent values,

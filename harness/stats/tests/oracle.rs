@@ -31,7 +31,6 @@ fn job(name: &str, series: &[&[f64]], answer: Vec<Option<f64>>) -> Job {
     Job { line, answer }
 }
 
-/// Random numbers for one kind of job.
 struct Random(ScheduleRng);
 
 impl Random {
@@ -81,9 +80,7 @@ fn jobs() -> Result<Vec<Job>, NoEstimate> {
             ("fieller-paired", ratio::paired(&x, &y, Confidence::P95)?),
             ("fieller-independent", ratio::independent(&x, &y, Confidence::P95)?),
         ] {
-            let RatioSet::Bounded(found) = found else {
-                continue;
-            };
+            let RatioSet::Bounded(found) = found else { continue };
             let mut answer = vec![Some(found.value)];
             answer.extend(ends(&found));
             all.push(job(name, &[&x, &y], answer));
@@ -111,9 +108,7 @@ fn jobs() -> Result<Vec<Job>, NoEstimate> {
 
 #[test]
 fn figures_on_random_inputs_equal_those_of_scipy() -> Result<(), Box<dyn std::error::Error>> {
-    let Some(python) = reference::interpreter("not compared") else {
-        return Ok(());
-    };
+    let Some(python) = reference::interpreter("not compared") else { return Ok(()) };
     let jobs = jobs()?;
     let lines: String = jobs.iter().map(|job| job.line.as_str()).collect();
     let text = reference::run(&python, "oracle_scipy.py", &[], lines)?;

@@ -67,11 +67,8 @@ fn edit(text: &mut Vec<u8>, script: &mut Script<'_>) {
     }
 }
 
-/// Replaces the next number.
 fn with_number(text: &mut Vec<u8>, at: usize, value: &[u8]) {
-    let Some(start) = text[at..].iter().position(u8::is_ascii_digit) else {
-        return;
-    };
+    let Some(start) = text[at..].iter().position(u8::is_ascii_digit) else { return };
     let start = at + start;
     let is_part = |byte: &u8| byte.is_ascii_digit() || b".eE+-".contains(byte);
     let length = text[start..].iter().take_while(|b| is_part(b)).count();

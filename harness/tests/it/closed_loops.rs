@@ -62,9 +62,7 @@ fn every_window_sees_the_same_rate_of_a_limiter() -> TestResult {
         let event: Value = serde_json::from_str(line)?;
         let span = &event["surroundings"]["span"];
         let ends = [&span["start_ns"], &span["end_ns"]].map(Value::as_u64);
-        let [Some(start_ns), Some(end_ns)] = ends else {
-            continue;
-        };
+        let [Some(start_ns), Some(end_ns)] = ends else { continue };
         let mut cells = record.plan.cells.iter();
         let cell = cells.find(|cell| event["id"] == cell.id);
         let cell = cell.ok_or("an event of no cell")?;
@@ -174,7 +172,7 @@ fn an_aggressor_far_below_the_ceiling_of_the_hardware_leaves_no_level() -> TestR
                     x 256 bits x 2), 0.6 are needed";
         assert_eq!(reason.contains(says), is_weak, "{reason}");
         assert_eq!(row.level.is_none(), is_weak, "{row:?}");
-        let report = lab.gpubench(["report", "out", "--format", "md"]);
+        let report = lab.gpubench(["report", "out", "--format", "md", "--full"]);
         let text = finish(report)?.ended_with(0)?.stdout;
         assert!(text.contains("| dram-copy | ") && text.contains(" | hardware | "), "{text}");
     }
@@ -212,9 +210,7 @@ fn retention_falls_with_the_dose_and_the_area_lies_between() -> TestResult {
     for curve in &record.dose_curves {
         assert!(curve.outcome.is_measured(), "{curve:?}");
         assert_eq!(curve.rises, []);
-        let [half, full] = &curve.points[..] else {
-            return Err(format!("{curve:?}").into());
-        };
+        let [half, full] = &curve.points[..] else { return Err(format!("{curve:?}").into()) };
         let value = |figure: &Option<gpubench_record::Estimate>| {
             figure.as_ref().map_or(f64::NAN, |figure| figure.value)
         };

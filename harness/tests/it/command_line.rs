@@ -136,6 +136,30 @@ fn the_largest_seed_is_exact_in_json() -> TestResult {
 }
 
 #[test]
+fn a_plan_is_one_screen_and_markdown_begins_with_the_answer() -> TestResult {
+    for line in ["plan --device virtual", "plan --device virtual:hopper --profile nightly"] {
+        let mut command = gpubench(line);
+        command.env("COLUMNS", "80");
+        let text = finish(command)?.ended_with(0)?.stdout;
+        assert!(text.lines().count() <= 40, "{text}");
+        // A mechanism with cells is in no line of those that do not run.
+        let (with_cells, rest) =
+            text.split_once("\n\n").ok_or("a table")?.1.split_once("\n\n").ok_or("reasons")?;
+        for line in rest.lines().filter_map(|line| line.strip_prefix("will not run: ")) {
+            let label = line.split(':').next().unwrap_or(line);
+            assert!(!with_cells.contains(&format!(" {label} ")), "{text}");
+        }
+    }
+    let record = "../reports/examples/h100_580.159.04_matrix";
+    let (_, brief, _) = run(&format!("report {record} --format md"))?;
+    let at = ["## Answer", "## Matrix", "gpubench claims"].map(|part| brief.find(part));
+    assert!(at.is_sorted() && at[0].is_some() && brief.len() < 15_000, "{brief}");
+    let (_, full, _) = run(&format!("report {record} --format md --full"))?;
+    assert!(full.len() > 50_000, "{}", full.len());
+    Ok(())
+}
+
+#[test]
 fn a_full_disk_ends_with_five_and_a_closed_pipe_with_zero() -> TestResult {
     let full = OpenOptions::new().write(true).open("/dev/full")?;
     let output = gpubench("list axes").stdout(full).stderr(Stdio::piped()).output()?;
@@ -163,6 +187,30 @@ fn a_running_virtual_gpu_shows_the_path_of_its_kernel_log() -> TestResult {
     let folder = shown[1].strip_prefix("folder      ").ok_or("a folder")?;
     let log = format!("kernel log  {folder}/kernel.log (0 lines)");
     assert_eq!(shown[2], log);
+    Ok(())
+}
+
+#[test]
+fn files_are_those_of_the_sources_and_are_not_replaced_unasked() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let write = |more: &str| run(&format!("files {} {more}", dir.path().display()));
+    assert_eq!(write("")?.0, 0);
+    let names = ["profiles/default.toml", "reports/schema/record.json", "ci/nightly/github.yml"];
+    for name in names.iter().chain(&["reports/book/src/start.md", "ci/kubernetes/base/job.yaml"]) {
+        assert_eq!(
+            std::fs::read(dir.path().join(name))?,
+            std::fs::read(root.join(name))?,
+            "{name}"
+        );
+    }
+    let mine = dir.path().join(names[0]);
+    std::fs::write(&mine, "mine")?;
+    assert!(write("")?.1.starts_with("0 files in "));
+    assert_eq!(std::fs::read(&mine)?, b"mine");
+    assert_eq!(write("--force")?.0, 0);
+    assert_ne!(std::fs::read(&mine)?, b"mine");
+    assert_eq!(run("files /dev/null/x")?.0, 5);
     Ok(())
 }
 

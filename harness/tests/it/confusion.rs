@@ -53,9 +53,7 @@ const SM_AGGRESSORS: &[&str] = &[
 fn concurrent_aggressors_slow_only_the_victims_of_their_resource() -> TestResult {
     let test = "confusion::concurrent_aggressors_slow_only_the_victims_of_their_resource";
     let aggressors: Vec<&str> = CONCURRENT.iter().map(|row| row.aggressor).collect();
-    let Some(matrix) = run(test, &aggressors, VICTIMS, Sharing::Concurrent)? else {
-        return Ok(());
-    };
+    let Some(matrix) = run(test, &aggressors, VICTIMS, Sharing::Concurrent)? else { return Ok(()) };
     let mut wrong = Vec::new();
     for row in CONCURRENT {
         for victim in VICTIMS {
@@ -346,9 +344,7 @@ pub const VICTIMS: &[&str] = &[
 /// An aggressor that runs concurrently with victims.
 pub struct Row {
     pub aggressor: &'static str,
-    /// Victims of its resource.
     pub slows: &'static [&'static str],
-    /// Victims that make little use of it.
     pub little_use: &'static [&'static str],
 }
 

@@ -7,7 +7,7 @@ use gpubench_compare::diff::{DiffRow, Report, Verdict};
 use gpubench_record::Condition;
 
 use super::support::{Nights, scale};
-use crate::support::{Error, Finished, Lab, TestResult, finish, machine_text, with_changes};
+use crate::support::{Error, Finished, Lab, TestResult, finish, machine_text, whole, with_changes};
 
 /// Requests of 100 us: six open loops of 200 ms have enough for a p99. The mechanisms come first.
 const PROFILE: &str = r#"
@@ -149,6 +149,10 @@ fn planted_changes_of_a_driver_have_their_exit_status_row_and_hint() -> TestResu
     let done = sides.diff(&["--against-history=before", "--", "leak/1"])?.ended_with(20)?;
     assert!(done.stderr.contains("no segment of the history has 10 sessions"), "{}", done.stderr);
 
+    // Two more sides of whole runs; the hints have tests of their own.
+    if !whole() {
+        return Ok(());
+    }
     let clock = "\n[circumstances]\napplication_sm_clock_mhz = 1485\n";
     sides.side("clock", &[DRIVER], clock)?;
     let report = sides.report("clock", &[], 30)?;

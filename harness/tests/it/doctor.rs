@@ -105,6 +105,8 @@ impl Reports {
         let name = |one: &Value| plain(&one["variant"]["mechanism"]);
         let names: Vec<String> = all.iter().map(name).collect();
         assert_eq!(names, gpubench_catalogue::mechanism::names(), "{}", self.machine);
+        let variants: Vec<_> = all.iter().map(|one| plain(&one["variant"]["variant"])).collect();
+        let labels = gpubench_show::Labels::of(variants.iter().map(String::as_str));
         for one in all {
             let found = &one["availability"];
             let verdict = match &*plain(&found["availability"]) {
@@ -112,7 +114,8 @@ impl Reports {
                 verdict => verdict.to_owned(),
             };
             let remedy = found["remedy"].as_str().unwrap_or("-");
-            self.has_row(&[&plain(&one["variant"]["variant"]), &verdict, remedy]);
+            let variant = plain(&one["variant"]["variant"]);
+            self.has_row(&[&labels.get(&variant), &verdict, remedy]);
         }
         Ok(())
     }

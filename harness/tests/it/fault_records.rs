@@ -244,7 +244,8 @@ const FROM_BENIGN_TO_SEVERE: [&str; 6] =
 
 fn listed() -> Result<Vec<Value>, Error> {
     let output = finish(gpubench(["list", "faults", "--format", "json"]))?.ended_with(0)?;
-    Ok(serde_json::from_str(&output.stdout)?)
+    let json: Value = serde_json::from_str(&output.stdout)?;
+    Ok(json["rows"].as_array().cloned().unwrap_or_default())
 }
 
 fn text<'a>(entry: &'a Value, key: &str) -> &'a str {

@@ -21,7 +21,6 @@ fn run(lab: &Lab, args: &[&str]) -> Result<Finished, Error> {
     finish(lab.gpubench(args))
 }
 
-/// Every file of a finished record.
 fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir)? {
@@ -159,8 +158,11 @@ fn a_level_that_does_not_follow_from_the_cells_is_named_in_every_format(lab: &La
 // Forged records: one value of each class is changed, and no checksum covers it.
 
 /// Parts of the schema that no run of this test has, with what is put there.
-const ABSENT: [(&str, &str); 9] = [
+const ABSENT: [(&str, &str); 12] = [
     ("service", "[{}]"),
+    ("transients", "[{}]"),
+    ("energy", "[{}]"),
+    ("attribution", "[{}]"),
     ("incomplete_reason", "\"forged\""),
     ("interruptions", "[{}]"),
     ("superseded", "[{}]"),
@@ -209,9 +211,7 @@ const MADE: [&str; 4] = [".matrix", ".overall", ".claims", ".operator"];
 /// What `--verify` finds in the record, or that a report shows the scores of its cells in place of
 /// a forged one; `None` for neither.
 fn found(dir: &Path, class: &str, scores: &Value) -> Option<&'static str> {
-    let Ok(verified) = gpubench::verbs::verified(dir, None) else {
-        return Some("refused");
-    };
+    let Ok(verified) = gpubench::verbs::verified(dir, None) else { return Some("refused") };
     if !verified.problems.is_empty() {
         return Some("named");
     }
@@ -304,7 +304,6 @@ fn verify(lab: &Lab, public: &str) -> Result<Finished, Error> {
     finish(lab.gpubench(["report", "out", "--verify", "--public-key", &public]))
 }
 
-/// Changes one byte of a file.
 fn flip(path: &Path, at: usize) -> TestResult {
     let mut bytes = std::fs::read(path)?;
     bytes[at] ^= 1;

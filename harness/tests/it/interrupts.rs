@@ -216,7 +216,6 @@ fn a_hung_nvml_call_does_not_delay_the_end() -> TestResult {
     is_interrupted(&host.lab.path("out"), interrupt_hanging(run, "TERM")?)
 }
 
-/// Whether a file exists and contains this text.
 fn contains(file: &Path, wanted: &str) -> bool {
     std::fs::read_to_string(file).is_ok_and(|text| text.contains(wanted))
 }

@@ -25,9 +25,11 @@ const AT_ONCE: usize = 6;
 
 /// Every mechanism that changes a host, with its number of changes. A change has four steps:
 /// journal entry, change, undo, and the mark of the undo.
-const MECHANISMS: [(&str, u32); 9] = [
+const MECHANISMS: [(&str, u32); 10] = [
     ("exclusive-process", 1),
     ("time-slicing", 1),
+    // As mps-memory.
+    ("time-slicing-capped", 8),
     // Three folders and a daemon; with static partitions; and a group and its limit for each.
     ("mps", 4),
     ("mps-quota", 4),
@@ -39,15 +41,16 @@ const MECHANISMS: [(&str, u32); 9] = [
     ("hami", 1),
 ];
 
-const SMALL: &[&str] = &["mps-static", "mps-memory", "mig", "mig-mps", "hami"];
+const SMALL: &[&str] =
+    &["time-slicing-capped", "mps-static", "mps-memory", "mig", "mig-mps", "hami"];
 
 /// The mechanisms that a machine does not support.
 const LACKING: [(&str, &[&str]); 9] = [
     ("hopper", &[]),
     ("b200", &[]),
     ("h200", &[]),
-    ("h100-80", &["mps-static", "mps-memory"]),
-    ("a100-80", &["mps-static", "mps-memory", "hami"]),
+    ("h100-80", &["time-slicing-capped", "mps-static", "mps-memory"]),
+    ("a100-80", &["time-slicing-capped", "mps-static", "mps-memory", "hami"]),
     ("turing", SMALL),
     ("t4", SMALL),
     ("l4", SMALL),

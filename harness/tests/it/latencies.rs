@@ -20,7 +20,7 @@ fn reports(dir: &Path) -> Result<Vec<String>, Error> {
     let dir = dir.display().to_string();
     [
         vec!["report", &dir, "--full"],
-        vec!["report", &dir, "--format", "md"],
+        vec!["report", &dir, "--format", "md", "--full"],
         vec!["report", &dir, "--format", "html"],
     ]
     .into_iter()
@@ -100,7 +100,7 @@ fn reports_show_the_same_percentiles_without_samples() -> TestResult {
     assert!(reports(&out)? == with_both, "from the samples");
     std::fs::remove_file(&samples)?;
     seal(&out)?;
-    let without_both = gpubench(&["report", &folder, "--format", "md"])?;
+    let without_both = gpubench(&["report", &folder, "--format", "md", "--full"])?;
     assert!(without_both.contains("the record keeps no latencies"), "{without_both}");
     Ok(())
 }

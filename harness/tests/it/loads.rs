@@ -206,7 +206,13 @@ fn at_dose(workload: &Load, found: &Calibrated, device: &Device) -> Result<(f64,
     device.expect(1)?;
     let cell = CellRun {
         t0_ns: clock.now_ns() + 1_000_000,
-        load: LoadSpec::Aggressor { end_ns, dose: DOSE, period_ns: PERIOD_NS, depth: DEPTH },
+        load: LoadSpec::Aggressor {
+            start_ns: 0,
+            end_ns,
+            dose: DOSE,
+            period_ns: PERIOD_NS,
+            depth: DEPTH,
+        },
         arrivals_ns: Vec::new(),
         pauses_ns: Vec::new(),
         issuer: 0,

@@ -116,9 +116,7 @@ fn measure_all(first: u64, last: u64) -> Result<Vec<Row>, Error> {
 
 /// The seeds in `GPUBENCH_MACHINES`, such as `1-200`; without it the first 8.
 fn seeds() -> Result<(u64, u64), Error> {
-    let Ok(text) = std::env::var("GPUBENCH_MACHINES") else {
-        return Ok((1, 8));
-    };
+    let Ok(text) = std::env::var("GPUBENCH_MACHINES") else { return Ok((1, 8)) };
     let ends = text.split_once('-');
     let (first, last) = ends.ok_or(format!("GPUBENCH_MACHINES is {text}, not FIRST-LAST"))?;
     Ok((first.parse()?, last.parse()?))

@@ -28,7 +28,6 @@ fn lab(changes: &[(&str, &str)], option: &str) -> Result<Lab, Error> {
     Ok(lab)
 }
 
-/// Appends an option to the profile.
 fn add(lab: &Lab, option: &str) -> std::io::Result<()> {
     let mut profile = std::fs::OpenOptions::new();
     let mut profile = profile.append(true).open(lab.path("short.toml"))?;
@@ -217,9 +216,7 @@ fn neighbours_of_lower_priority_are_proved_and_keep_their_resident_work() -> Tes
         }
         kept.push(found.retention.clone().ok_or("no retention")?);
     }
-    let [normal, below] = &kept[..] else {
-        return Err("two runs must have two rows".into());
-    };
+    let [normal, below] = &kept[..] else { return Err("two runs must have two rows".into()) };
     // A priority orders what has not started, and the neighbours fill the device.
     let ratio = below.value / normal.value;
     assert!((ratio - 1.0).abs() < 0.01, "{below:?} is not {normal:?}");

@@ -243,7 +243,7 @@ fn reservations_are_honoured_if_memory_is_limited() -> TestResult {
     for format in ["text", "html", "md", "json", "csv", "junit"] {
         let folder = lab.path("out");
         let mut report = lab.gpubench(["report", "--format", format]);
-        if format == "text" {
+        if matches!(format, "text" | "md") {
             report.arg("--full");
         }
         let output = report.arg(folder).output()?;
@@ -317,8 +317,47 @@ fn a_wrong_instance_an_ignored_percentage_and_a_dropped_preload_are_detected() -
     let others = mechanism_row(&record, "mig")?.proof.iter();
     let others: Vec<_> = others.filter(|p| !p.check.contains(handed)).collect();
     assert!(!others.is_empty() && others.iter().all(|p| p.holds), "{others:?}");
-    is_detected(&record, "mps-quota", "its percentage", "reported: victim 132")?;
+    is_detected(&record, "mps-quota", "its percentage", "of 132 SMs: victim 132")?;
     is_detected(&record, "hami", "mapped into every tenant", "not into the victim")
+}
+
+#[test]
+fn time_slices_with_a_memory_cap_are_in_force_or_the_proof_says_why_not() -> TestResult {
+    let leaks = "mps_memory_overshoot = 0.15";
+    let unlimited = "mps_memory_overshoot = 1.0";
+    let ignored = "mps_namespaces_ignored = true";
+    let granted = Some(("beyond the limit is refused", "granted"));
+    for (by, defect, detected) in [
+        ("cgroup", "", None),
+        ("namespace", "", None),
+        ("file", "", None),
+        ("cgroup", leaks, None),
+        ("cgroup", unlimited, granted),
+        ("namespace", ignored, granted),
+        ("file", ignored, granted),
+    ] {
+        let lab = Lab::changed("hopper", &[], &format!("\n[defects]\n{defect}\n"))?;
+        let options = format!("{SHORT}[time-slicing-capped]\nby = \"{by}\"\n");
+        lab.write("short.toml", &options)?;
+        let run = lab.reconfigure("time-slicing-capped", "out");
+        match detected {
+            None => {
+                finish(run)?.ended_with(0)?;
+                let record = lab.record("out")?;
+                let row = mechanism_row(&record, "time-slicing-capped")?;
+                assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{by} {defect}: {row:?}");
+                let turns = row.proof.iter().find(|proof| proof.check.contains("same time"));
+                let turns = turns.map(|proof| proof.evidence.as_str()).unwrap_or_default();
+                assert!(turns.starts_with("both ran in "), "{by}: {turns}");
+            }
+            Some((check, evidence)) => {
+                fails(run)?;
+                is_detected(&lab.record("out")?, "time-slicing-capped", check, evidence)?;
+            }
+        }
+        assert_eq!(lab.journal(), "");
+    }
+    Ok(())
 }
 
 /// A copy of HAMi's stand-in with every symbol, marked for another operating system. The loader

@@ -81,7 +81,6 @@ fn specs(made: &Calibration) -> String {
     format!("{:?}", specs.collect::<Vec<_>>())
 }
 
-/// A run on the wall clock into `out`.
 fn on_the_wall_clock(lab: &Lab, out: &str, more: &[&str]) -> Result<RunRecord, Error> {
     let mut command = lab.gpubench(["virtual-gpu", "exec", "--machine", lab.machine(), "--"]);
     command.arg(program()).args(["matrix", "--profile", "short.toml", "--out", out]);
@@ -90,7 +89,6 @@ fn on_the_wall_clock(lab: &Lab, out: &str, more: &[&str]) -> Result<RunRecord, E
     lab.record(out)
 }
 
-/// The only file of kept calibrations.
 fn kept_file(lab: &Lab) -> Result<PathBuf, Error> {
     let mut files = std::fs::read_dir(lab.path("state/gpubench/calibrations"))?;
     let file = files.next().ok_or("no file")??.path();

@@ -21,7 +21,6 @@ use crate::support::{
 /// The user id of the account without rights.
 pub(crate) const OTHER: u32 = 65_534;
 
-/// The user that runs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum User {
     Own,
@@ -190,7 +189,7 @@ fn folders_are_private_and_missing_rights_waive_mechanisms() -> TestResult {
         let short = |name: String| name.split('[').next().unwrap_or_default().to_owned();
         rows.iter().map(name).map(short).collect()
     };
-    let waived = ["exclusive-process", "mps-memory", "mig", "mig-mps"];
+    let waived = ["exclusive-process", "time-slicing-capped", "mps-memory", "mig", "mig-mps"];
     assert_eq!(named("skips", "mechanism"), waived);
     for available in ["time-slicing", "mps", "mps-quota", "mps-static", "hami", "green-context"] {
         assert!(named("mechanisms", "name").contains(&available.to_owned()), "{available}");

@@ -11,7 +11,8 @@ use crate::support::{Error, TestResult, finish, gpubench, with_changes};
 const TURING: &str = gpubench_profiles::TURING;
 
 fn probe(dir: &Path, name: &str, machine: &str, mechanisms: &str) -> Result<RunRecord, Error> {
-    let quota = "[mps-quota]\nmemory_pct = 50\n[mps-memory]\nby = \"namespace\"\n";
+    let quota = "[mps-quota]\nmemory_pct = 50\n[mps-memory]\nby = \"namespace\"\n\
+                 [time-slicing-capped]\nby = \"namespace\"\n";
     let arguments = ["--probes", "--allow-reconfigure", "--mechanism", mechanisms];
     matrix(dir, name, machine, quota, &arguments, &[0])
 }
@@ -109,7 +110,7 @@ fn a_machine_that_scrubs_has_no_stale_page_and_a_lower_bound() -> TestResult {
 #[test]
 fn the_overshoot_of_a_cap_is_found_for_each_call() -> TestResult {
     let dir = tempfile::tempdir()?;
-    let mechanisms = "exclusive,hami,mps-quota,mps-memory";
+    let mechanisms = "exclusive,hami,mps-quota,mps-memory,time-slicing-capped";
     let plain = probe(dir.path(), "kept", HOPPER, &format!("{mechanisms},mps-static,mig"))?;
     let planted = format!("{HOPPER}\n[defects]\nhami_memory_overshoot = 0.25\n");
     let planted = with_changes(
@@ -152,11 +153,13 @@ fn the_overshoot_of_a_cap_is_found_for_each_call() -> TestResult {
         (&broken, "mps-quota", 0.15),
         (&plain, "mps-memory", 0.0),
         (&broken, "mps-memory", 0.15),
+        (&plain, "time-slicing-capped", 0.0),
+        (&broken, "time-slicing-capped", 0.15),
     ] {
         let found = by_call(record, mechanism, "cuMemAlloc").ok_or("no such probe")?;
         assert!((found - expected).abs() < 0.01, "{mechanism}: {found} is not {expected}");
     }
-    for mechanism in ["mps-quota", "mps-memory"] {
+    for mechanism in ["mps-quota", "mps-memory", "time-slicing-capped"] {
         let cap = row(&plain, mechanism, "cap")?;
         assert_eq!(cap.level.as_deref(), Some("L3"), "{cap:?}");
     }
@@ -167,7 +170,7 @@ fn the_overshoot_of_a_cap_is_found_for_each_call() -> TestResult {
     caps_act_when_planted(&plain, &broken)?;
     a_tenant_at_its_cap_keeps_working(&plain)?;
     // The limiters act, so the mechanisms are in force; 15 % is more than L2 allows.
-    for mechanism in ["mps-quota", "mps-memory"] {
+    for mechanism in ["mps-quota", "mps-memory", "time-slicing-capped"] {
         let cap = row(&broken, mechanism, "cap")?;
         assert_eq!(cap.level.as_deref(), Some("L0"), "{cap:?}");
     }
@@ -299,7 +302,6 @@ fn escapes(dir: &Path, name: &str, closed: &str, mechanism: &str) -> Result<RunR
     matrix(dir, name, &machine, quota, &arguments, &[0])
 }
 
-/// The routes with that verdict, in order.
 fn routes<'a>(record: &'a RunRecord, verdict: &str) -> Vec<&'a str> {
     let has = |one: &&ProbeFigure| one.verdict.as_deref() == Some(verdict);
     let all = record.probe_figures.iter().filter(has);
@@ -307,7 +309,7 @@ fn routes<'a>(record: &'a RunRecord, verdict: &str) -> Vec<&'a str> {
 }
 
 /// Every route under a mechanism that limits memory and time by a preloaded library.
-const ROUTES: [&str; 24] = [
+const ROUTES: [&str; 25] = [
     "cuMemAlloc",
     "cuMemAllocPitch",
     "cuMemAllocManaged",
@@ -332,17 +334,19 @@ const ROUTES: [&str; 24] = [
     "cuLaunchKernel, functions found by path",
     "cuMemAlloc, environment dropped",
     "cuLaunchKernel, environment dropped",
+    "cuMemAlloc, a second process of the tenant",
 ];
 
 /// The routes that the library limits. Its limiter of launches oscillates around its limit and
 /// exceeds it at times, so no launch is among them.
-const CONTAINED: [&str; 6] = [
+const CONTAINED: [&str; 7] = [
     "cuMemAlloc",
     "cuMemAllocPitch",
     "cuMemAllocManaged",
     "cuMemAllocAsync",
     "cuMemCreate",
     "cuMemAlloc, functions found by path",
+    "cuMemAlloc, a second process of the tenant",
 ];
 
 /// Routes that no preloaded library can close: the program drops the library or bypasses its
@@ -369,6 +373,9 @@ fn every_documented_hole_is_found_with_its_amount() -> TestResult {
     let escaping: Vec<&str> = ROUTES.into_iter().filter(escaping).collect();
     assert_eq!(routes(&record, "escaped"), escaping, "{:?}", record.probes);
     assert_eq!(routes(&record, "contained"), CONTAINED);
+    let screen = crate::support::gpubench(["report"]).arg(dir.path().join("open")).output()?;
+    let screen = String::from_utf8_lossy(&screen.stdout).replace('\n', " ");
+    assert!(screen.contains(": 18 of 25 ways around its limit worked"), "{screen}");
     let by = |name: &str| {
         let mut all = record.probe_figures.iter();
         all.find(|one| one.figure == name).map(|one| one.estimate.value)
@@ -431,14 +438,18 @@ fn closed_holes_and_a_limit_of_the_device_contain_every_route() -> TestResult {
     // Exported memory counts for its owner only, so mapping it exceeds the limit. A program that is
     // not an MPS client has the whole device.
     let record = escapes(dir.path(), "quota", "", "mps-quota")?;
-    let expected = [
+    let bypassed = [
         "cuIpcOpenMemHandle",
         "cuMemAlloc, environment dropped",
         "cuLaunchKernel, environment dropped",
+        "cuMemAlloc, pipe folder misspelled",
+        "cuLaunchKernel, pipe folder misspelled",
+        "cuMemAlloc, a limit of another GPU added",
+        "cuMemAlloc, a second process of the tenant",
     ];
-    assert_eq!(routes(&record, "escaped"), expected, "{:?}", record.probes);
+    assert_eq!(routes(&record, "escaped"), bypassed, "{:?}", record.probes);
     let cap = record.matrix.iter().find(|row| row.mechanism == "mps-quota");
-    let warns = cap.is_some_and(|row| row.warnings.iter().any(|w| w.contains("bypass: 1 of ")));
+    let warns = cap.is_some_and(|row| row.warnings.iter().any(|w| w.contains("bypass: 2 of ")));
     assert!(warns, "{cap:?}");
     Ok(())
 }

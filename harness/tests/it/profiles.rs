@@ -3,7 +3,8 @@
 
 use gpubench_profiles::PROFILES;
 use gpubench_record::{
-    Cell, Condition, Gate, GateState, OutcomeKind, Role, RunRecord, ServiceRow, TenantResult,
+    Cell, Condition, Counter, Gate, GateState, OutcomeKind, Role, RunRecord, ServiceRow,
+    TenantResult,
 };
 
 use super::support::{HOPPER, matrix};
@@ -89,9 +90,7 @@ fn nightly_weekly_and_batch_training() -> TestResult {
 fn online_inference_meets_its_latency_target_without_a_neighbour() -> TestResult {
     let record = run("online-inference")?;
     let native = service(&record, Condition::N);
-    let [native] = native[..] else {
-        return Err(format!("{native:?}").into());
-    };
+    let [native] = native[..] else { return Err(format!("{native:?}").into()) };
     let kept = native.within_slo.as_ref().ok_or("no share")?;
     assert!(kept.value > 0.99 && kept.lo > 0.9 && kept.n == 6, "{kept:?}");
     assert!(native.requests > 100, "{native:?}");
@@ -310,6 +309,110 @@ fn a_small_overshoot_of_a_limit_is_scored() -> TestResult {
             let row = rows.next().ok_or("no row")?;
             assert_eq!(row.level.as_deref(), level, "{mechanism} {overshoot}: {row:?}");
         }
+    }
+    Ok(())
+}
+
+/// Six short blocks of one experiment on a planted machine.
+fn planted(name: &str, machine: &str, keys: &str) -> Result<RunRecord, Error> {
+    let found = PROFILES.iter().find(|(known, _)| *known == name);
+    let mut profile: toml::Table = found.ok_or("no such profile")?.1.parse()?;
+    let more = format!(
+        "decides = false\nblocks = {{ min = 6, max = 6, top_up = false, half_width = 0.0 }}\n{keys}"
+    );
+    profile.extend(more.parse::<toml::Table>()?);
+    let lab = Lab::of_machine(machine)?.profile(&toml::to_string(&profile)?)?;
+    finish(lab.matrix("out", &[]))?.ended_with(0)?;
+    lab.record("out")
+}
+
+/// Turns leave a victim its part as long as the neighbour works, MPS servers take as long as is
+/// planted, and instances keep events apart.
+#[test]
+fn events_have_planted_effects() -> TestResult {
+    let mut servers = Vec::new();
+    for recovery_ms in [40, 300] {
+        let mut machine: toml::Table = HOPPER.parse()?;
+        let mps = machine.get_mut("mps").and_then(|mps| mps.as_table_mut()).ok_or("no MPS")?;
+        mps.insert("recovery_ms".to_owned(), recovery_ms.into());
+        let keys = "mechanisms = [\"exclusive\", \"time-slicing\", \"mps\", \"mig\"]\n";
+        let record = planted("transients", &machine.to_string(), keys)?;
+        let of = |mechanism: &str, event: &str| {
+            let mut rows = record.transients.iter();
+            let row = rows.find(|row| row.mechanism == mechanism && row.event == event).cloned();
+            row.ok_or_else(|| Error::from(format!("{mechanism} {event}: {:?}", record.transients)))
+        };
+        let value =
+            |of: &Option<gpubench_record::Estimate>| of.as_ref().map_or(f64::NAN, |one| one.value);
+        let start = of("time-slicing", "start")?;
+        assert!(start.not_back == 6 && (value(&start.rate_ratio) - 0.29).abs() < 0.06, "{start:?}");
+        for event in ["start", "stop", "kill", "restart"] {
+            let apart = of("mig", event)?;
+            assert!(apart.outcome.is_measured() && apart.not_back == 0, "{apart:?}");
+            assert!((value(&apart.rate_ratio) - 1.0).abs() < 0.03, "{apart:?}");
+            assert_eq!(value(&of("mps", event)?.lost), 0.0);
+        }
+        assert!(value(&of("time-slicing", "kill")?.rate_ratio) > 3.0);
+        servers.push(value(&of("mps", "sm-fault")?.back));
+    }
+    // A new client also opens a context, in a time of its own.
+    let [short, long] = servers[..] else { return Err("two servers".into()) };
+    assert!(short > 40.0 && (200.0..320.0).contains(&(long - short)), "{servers:?}");
+    Ok(())
+}
+
+/// Joules follow from the planted idle power; tenants that take turns split what one would use.
+#[test]
+fn planted_power_is_the_energy_of_its_row() -> TestResult {
+    let mut machine: toml::Table = HOPPER.parse()?;
+    let power = machine.get_mut("power").and_then(|of| of.as_table_mut()).ok_or("no power")?;
+    power.insert("idle_w".to_owned(), 123.0.into());
+    let keys = "mechanisms = [\"exclusive\", \"time-slicing\"]\n";
+    let record = planted("energy", &machine.to_string(), keys)?;
+    let rows: Vec<_> = record.energy.iter().filter(|row| row.joules.is_some()).collect();
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    for row in rows {
+        let [joules, idle, watts] = [&row.joules, &row.idle_joules, &row.watts]
+            .map(|one| one.as_ref().map_or(0.0, |one| one.value));
+        // Joules over watts are the seconds of a request.
+        let idle_w = idle / (joules / watts);
+        assert!((idle_w - 123.0).abs() < 1.0 && watts > idle_w, "{idle_w}: {row:?}");
+        let parts: f64 = row.by_work.iter().map(|one| one.share.value).sum();
+        assert!(row.by_work.is_empty() || (parts / watts - 1.0).abs() < 0.01, "{row:?}");
+    }
+    Ok(())
+}
+
+/// Without a planted error the reported share of turns is the known one; with one the error of the
+/// row is what it makes of the share. Accounting is not there, and says so.
+#[test]
+fn a_planted_misreport_of_nvml_is_the_error_of_its_row() -> TestResult {
+    for share_error in [0.0, 0.5] {
+        let machine = format!("{HOPPER}\n[defects]\nnvml_share_error = {share_error:?}\n");
+        let keys = "mechanisms = [\"exclusive\", \"time-slicing\", \"mps-quota\"]\n\
+                    shares = [[25, 75]]\n";
+        let record = planted("attribution", &machine, keys)?;
+        let of = |mechanism: &str, counter: Counter| {
+            let mut rows = record.attribution.iter();
+            let is = |row: &&gpubench_record::AttributionRow| {
+                row.mechanism == mechanism && row.counter == counter && row.tenant == "victim"
+            };
+            rows.find(is).cloned().ok_or_else(|| Error::from(format!("{mechanism} {counter:?}")))
+        };
+        let turns = of("time-slicing", Counter::Process)?;
+        let [reported, error] =
+            [&turns.reported, &turns.error].map(|one| one.as_ref().map_or(9.0, |one| one.value));
+        // The first process on the device is misreported: the victim, or its neighbour.
+        let off = |truth: f64| (reported - truth).abs().max((error - (truth - 0.5)).abs());
+        let [first, second] = [1.0 + share_error, 1.0].map(|own| own / (2.0 + share_error));
+        assert!(off(first).min(off(second)) < 0.02, "{turns:?}");
+        let quota = of("mps-quota", Counter::Process)?;
+        let known = quota.known.as_ref().map_or(9.0, |one| one.value);
+        assert!((known - 0.25).abs() < 0.05, "{quota:?}");
+        let engine = of("mps-quota", Counter::Engine)?;
+        assert!(engine.error.is_some() && engine.reason.is_none(), "{engine:?}");
+        let accounting = of("mps-quota", Counter::Accounting)?;
+        assert!(accounting.error.is_none() && accounting.reason.is_some(), "{accounting:?}");
     }
     Ok(())
 }

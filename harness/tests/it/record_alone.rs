@@ -127,9 +127,7 @@ fn a_record_of_unknown_names_has_the_same_scores() -> TestResult {
 /// Levels, words and figures of the matrix, without the texts that explain them.
 fn figures(run: &RunRecord) -> Result<Vec<Value>, serde_json::Error> {
     let mut rows = serde_json::to_value(&run.matrix)?;
-    let Some(rows) = rows.as_array_mut() else {
-        return Ok(Vec::new());
-    };
+    let Some(rows) = rows.as_array_mut() else { return Ok(Vec::new()) };
     for row in rows.iter_mut().filter_map(Value::as_object_mut) {
         row.retain(|key, _| !["warnings", "reason", "blocks_lost"].contains(&key.as_str()));
         // Format 1.0 has the ends of an interval only.
@@ -175,7 +173,6 @@ fn a_stored_record_keeps_its_levels_and_figures() -> TestResult {
     Ok(())
 }
 
-/// Removing a fact from the record changes its scores, so scoring reads that fact.
 #[test]
 fn a_removed_fact_changes_the_scores() -> TestResult {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");

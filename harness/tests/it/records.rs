@@ -296,7 +296,6 @@ fn cut(mechanism: &str, sub_axis: &str) -> Result<Value, Error> {
     Ok(record)
 }
 
-/// Runs the verb on this record.
 fn fidelity(lab: &Lab, record: &Value, more: &[&str]) -> Result<Finished, Error> {
     std::fs::create_dir_all(lab.path("h100"))?;
     lab.write("h100/record.json", &record.to_string())?;

@@ -40,9 +40,7 @@ fn read_skips(json: &[u8]) -> Result<Waived, Error> {
 fn check_waived(found: &Waived, wanted: &[(&str, &str, &str)]) {
     for (name, reason, remedy) in wanted {
         let row = found.iter().find(|(known, _, _)| known == name);
-        let Some((_, why, fix)) = row else {
-            panic!("{name} is not waived: {found:?}");
-        };
+        let Some((_, why, fix)) = row else { panic!("{name} is not waived: {found:?}") };
         assert!(why.contains(reason), "{name}: {why:?}, not {reason:?}");
         assert!(fix.contains(remedy), "{name}: {fix:?}, not {remedy:?}");
         assert!(!remedy.is_empty() || fix.is_empty(), "{name}: {fix:?}");
@@ -66,6 +64,7 @@ fn missing_features_of_a_machine_are_named() -> TestResult {
             ("mig-mps", "the device has no MIG", ""),
             ("mps-static", "need driver 590", "newer driver"),
             ("mps-memory", "need driver 615 and CUDA 13.4", "newer driver"),
+            ("time-slicing-capped", "need driver 615 and CUDA 13.4", "newer driver"),
             ("hami", "libvgpu.so was not found", "--hami-lib PATH"),
             ("exclusive-process", "device settings (compute mode)", "--allow-reconfigure"),
         ],
@@ -110,6 +109,7 @@ fn missing_rights_are_named() -> TestResult {
             ("time-slicing", "takes CAP_SYS_ADMIN", "run as root"),
             ("exclusive-process", "takes CAP_SYS_ADMIN", "run as root"),
             ("mps-memory", "takes CAP_SYS_ADMIN", "run as root"),
+            ("time-slicing-capped", "takes CAP_SYS_ADMIN", "run as root"),
             ("mig", "MIG cannot be queried", "run as root"),
             ("mig-mps", "MIG cannot be queried", "run as root"),
         ],
@@ -228,7 +228,7 @@ fn a_pending_mig_mode_names_the_reset_that_it_needs() -> TestResult {
     let script = script.replace("$OUT", &lab.path("").display().to_string());
     shell(&lab, "a100-80", &script)?;
     let refused: Value = serde_json::from_slice(&std::fs::read(lab.path("refused.json"))?)?;
-    let mig = refused.as_array().and_then(|rows| {
+    let mig = refused["rows"].as_array().and_then(|rows| {
         let mut rows = rows.iter();
         rows.find(|row| row["variant"].as_str().is_some_and(|v| v.starts_with("mig")))
     });

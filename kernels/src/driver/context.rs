@@ -31,7 +31,6 @@ pub enum WaitMode {
 pub enum Limit {
     /// Bytes of stack of each thread.
     StackBytes = 0,
-    /// Bytes of the printf ring.
     PrintfBytes = 1,
     /// Bytes of the device heap.
     HeapBytes = 2,

@@ -85,7 +85,6 @@ pub struct DeviceProps {
     pub shared_per_sm_bytes: u32,
     /// Bytes of shared memory that one block may use.
     pub shared_per_block_bytes: u32,
-    /// Compute capability, major and minor.
     pub compute_capability: (u32, u32),
     pub copy_engines: u32,
     /// Highest clock of the SMs; 0 where the driver does not report it.

@@ -124,7 +124,6 @@ pub fn drop_errors() -> DropErrors {
     DROPS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Counts the result of a release.
 pub(super) fn note_drop(outcome: Result<(), DriverError>) {
     if let Err(error) = outcome {
         let mut drops = DROPS.lock().unwrap_or_else(PoisonError::into_inner);

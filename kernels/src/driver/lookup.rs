@@ -34,7 +34,6 @@ pub(super) struct Finder {
 }
 
 impl Lookup {
-    /// Both lookups.
     pub const ALL: [Self; 2] = [Self::Dlvsym, Self::Path];
 
     pub const fn as_str(self) -> &'static str {
@@ -46,9 +45,7 @@ impl Lookup {
 
     /// The lookup that the environment selects; `None` for the usual one.
     pub(super) fn requested() -> Result<Option<Self>, DriverError> {
-        let Some(name) = std::env::var_os(LOOKUP_ENV) else {
-            return Ok(None);
-        };
+        let Some(name) = std::env::var_os(LOOKUP_ENV) else { return Ok(None) };
         let found = Self::ALL.into_iter().find(|lookup| name == lookup.as_str());
         found.map(Some).ok_or(DriverError::NoLibrary)
     }
@@ -72,9 +69,7 @@ impl Lookup {
 impl Finder {
     /// The address of a symbol; null if it has none.
     pub(super) fn address(&self, symbol: &str) -> *const c_void {
-        let Ok(name) = CString::new(symbol) else {
-            return std::ptr::null();
-        };
+        let Ok(name) = CString::new(symbol) else { return std::ptr::null() };
         // SAFETY: a handle that is never closed, and a C string.
         unsafe { (self.dlsym)(self.handle, name.as_ptr()) }
     }

@@ -48,13 +48,11 @@ impl Stream {
         &self.context
     }
 
-    /// Waits for all work of the stream.
     pub fn synchronize(&self) -> Result<(), DriverError> {
         // SAFETY: the handle is alive as long as `self`.
         unsafe { self.context.api().stream_synchronize(self.handle) }
     }
 
-    /// Whether all work of the stream is done.
     pub fn is_done(&self) -> Result<bool, DriverError> {
         // SAFETY: the handle is alive as long as `self`.
         done_or_pending(unsafe { self.context.api().stream_query(self.handle) })
@@ -166,7 +164,6 @@ impl Drop for Event {
 /// Calls of this thread only are checked while it records (`CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`).
 const THREAD_LOCAL: i32 = 1;
 
-/// A graph that can be launched.
 #[derive(Debug)]
 pub struct Graph {
     context: Context,
@@ -199,7 +196,6 @@ impl Graph {
         Ok(this)
     }
 
-    /// Queues all captured work.
     pub fn launch(&self, stream: &Stream) -> Result<(), DriverError> {
         // SAFETY: both handles are alive during the call.
         unsafe { self.context.api().graph_launch(self.executable, stream.handle()) }

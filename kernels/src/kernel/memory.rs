@@ -124,7 +124,6 @@ pub fn verify_page_mark(kernels: &KernelSet) -> Result<(), VerifyError> {
 
 // `page_scan`: counts the words that hold the marker of `page_mark`.
 
-/// Finds marked pages.
 #[derive(Debug, Clone, Copy)]
 pub struct PageScan {
     /// The buffer: `pages` times `page_words` u32.

@@ -45,7 +45,6 @@ use crate::driver::Grid;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     pub dram_read_bytes: u64,
-    /// Bytes written to DRAM.
     pub dram_write_bytes: u64,
     /// Bytes read from L2, past L1.
     pub l2_bytes: u64,

@@ -6,7 +6,6 @@ use crate::kernel::{Cost, VECTOR_BYTES, elements_of};
 use crate::kernel_set::KernelSet;
 use crate::verify::{Check, VerifyError, pattern_word};
 
-/// Reads a buffer once.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamRead {
     /// The buffer, aligned to 16 bytes.
@@ -66,7 +65,6 @@ pub fn verify_stream_read(kernels: &KernelSet) -> Result<(), VerifyError> {
     Ok(())
 }
 
-/// Writes a buffer once.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamWrite {
     /// The buffer, aligned to 16 bytes.
@@ -102,7 +100,6 @@ pub fn verify_stream_write(kernels: &KernelSet) -> Result<(), VerifyError> {
     Ok(())
 }
 
-/// Copies a buffer once.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamCopy {
     /// The target, aligned to 16 bytes.

@@ -85,7 +85,6 @@ impl Metric {
         matches!(self, Self::Survival)
     }
 
-    /// The unit of a change.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Jitter => "native medians",

@@ -20,7 +20,6 @@ pub enum Row {
 }
 
 impl Row {
-    /// Its series, if it is measured.
     pub const fn series(&self) -> Option<&Series> {
         match self {
             Self::Measured(series) => Some(series),
@@ -36,7 +35,6 @@ impl Row {
         }
     }
 
-    /// Whether it has figures.
     pub const fn is_measured(&self) -> bool {
         matches!(self, Self::Measured(_) | Self::Counted(_))
     }

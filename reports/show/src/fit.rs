@@ -40,9 +40,10 @@ pub(crate) fn fit(rows: &mut [Vec<String>], limit: usize, border: usize, solid: 
 /// Whether the table fits without breaking inside a word or a number.
 pub(crate) fn fits(rows: &[Vec<String>], limit: usize, border: usize, solid: &[bool]) -> bool {
     let columns = rows.first().map_or(0, Vec::len);
-    let words = widest(rows, columns, |cell| cell.split_whitespace().map(width).max());
-    let needed =
-        (0..columns).map(|at| if solid[at] { whole(rows, at) } else { words[at].min(WORD_MAX) });
+    let words = widest(rows, columns, |cell| {
+        cell.lines().flat_map(pieces).map(|piece| width(piece.trim_end())).max()
+    });
+    let needed = (0..columns).map(|at| if solid[at] { whole(rows, at) } else { words[at] });
     needed.sum::<usize>() + columns * border < limit
 }
 
@@ -137,26 +138,38 @@ fn push(lines: &mut [String], text: &str) {
     }
 }
 
-/// Splits a line where it may break: after a space, slash, hyphen or comma, and before an opening
-/// bracket that follows a word, so that `time-slicing[slice=default]` breaks at its options.
+/// Splits a line where it may break: between words, and inside a word that is longer than
+/// [`WORD_MAX`] at its joints.
 fn pieces(line: &str) -> Vec<&str> {
+    let words = line.split_inclusive(' ');
+    words
+        .flat_map(|word| match width(word.trim_end()) > WORD_MAX {
+            true => joints(word),
+            false => vec![word],
+        })
+        .collect()
+}
+
+/// Splits a word after a slash, hyphen or comma, and before an opening bracket, so that
+/// `time-slicing[slice=default]` breaks at its options.
+fn joints(word: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut start = 0;
     let (mut before, mut two_before) = (' ', ' ');
-    for (at, c) in line.char_indices() {
+    for (at, c) in word.char_indices() {
         let after_break = match before {
-            ' ' | '/' | ',' => c != ' ' && at > 0,
+            '/' | ',' => c != ' ',
             // Without a word before it, the hyphen is a minus.
             '-' => c != ' ' && two_before.is_alphanumeric(),
             _ => c == '[' && before.is_alphanumeric(),
         };
         if after_break {
-            pieces.push(&line[start..at]);
+            pieces.push(&word[start..at]);
             start = at;
         }
         (two_before, before) = (before, c);
     }
-    pieces.push(&line[start..]);
+    pieces.push(&word[start..]);
     pieces
 }
 

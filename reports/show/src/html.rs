@@ -5,30 +5,21 @@ use maud::{Markup, PreEscaped, html};
 
 use crate::model::{Block, Cell, Kind, Page, Table};
 
-pub const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-    <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-    'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\"/>\n\
-    <link rel=\"icon\" href=\"data:,\"/>\n";
+/// The style of every page.
+pub const STYLE: &str = include_str!("style.css");
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:80rem;\
-padding:0 1rem;color:#1a1a1a;background:#fff}table{border-collapse:collapse;width:100%}\
-th,td{text-align:left;padding:.3rem .5rem;border-bottom:1px solid #ccc;vertical-align:top}\
-.figure{text-align:right;white-space:nowrap}.figure i{color:#555;font-style:normal}\
-.regressed{color:#a40000;font-weight:700}.improved{color:#05620e}\
-.scroll{overflow-x:auto}caption{text-align:left;padding:.5rem 0;font-weight:600}\
-h2{font-size:1rem;overflow-wrap:anywhere}.charts{display:grid;gap:1rem;\
-grid-template-columns:repeat(auto-fill,minmax(min(21rem,100%),1fr))}figure{margin:0}\
-figcaption{font-size:.85rem}svg{width:100%;height:auto;max-width:32rem;font-size:11px}\
-svg path{fill:none}svg .grid{stroke:#ddd}svg .line{stroke:#7d9cc0}\
-svg .level{stroke:#c9d8ea;stroke-width:6}\
-svg .dots{stroke:#1f4e86;stroke-width:3.5;stroke-linecap:round}\
-svg .band{fill:#e8eef5}\
-svg .event{stroke:#444;stroke-dasharray:4 3}svg .worse{stroke:#a40000}\
-svg .better{stroke:#05620e}svg .deviation{fill:none;stroke:#a40000}\
-svg text{fill:#444;paint-order:stroke}\
-svg text[class]{stroke:#fff;stroke-width:3px;stroke-dasharray:none}\
-svg text.worse{fill:#a40000}svg text.better{fill:#05620e}";
+/// The begin of a page, with a policy that allows no network and no script, or the one with this
+/// SHA-256 in base64.
+pub fn head(script: Option<&str>) -> String {
+    let script = script.map(|hash| format!("script-src 'sha256-{hash}'; ")).unwrap_or_default();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+         'unsafe-inline'; {script}img-src data:; base-uri 'none'; form-action 'none'\"/>\n\
+         <link rel=\"icon\" href=\"data:,\"/>\n"
+    )
+}
 
 pub(crate) fn page(page: &Page) -> String {
     let notes = page.blocks.iter().find_map(|block| match block {
@@ -40,7 +31,7 @@ pub(crate) fn page(page: &Page) -> String {
     let groups = page.blocks.chunk_by(|one, next| is_chart(one) && is_chart(next));
     let body = html! {
         title { (page.title) }
-        style { (PreEscaped(STYLE)) }
+        style { "\n" (PreEscaped(STYLE)) }
         (PreEscaped("</head>\n<body>\n"))
         main {
             h1 { (page.title) } "\n"
@@ -54,7 +45,7 @@ pub(crate) fn page(page: &Page) -> String {
         }
         (PreEscaped("</body>\n</html>\n"))
     };
-    HEAD.to_owned() + &allowed(&body.into_string())
+    head(None) + &allowed(&body.into_string())
 }
 
 fn block(block: &Block, notes: &[String]) -> Markup {

@@ -6,6 +6,7 @@
 mod data;
 pub mod fit;
 pub mod html;
+mod labels;
 mod markdown;
 mod model;
 mod terminal;
@@ -15,6 +16,7 @@ mod tests;
 use gpubench_record::acts;
 
 pub use data::{csv, inert, json, junit};
+pub use labels::Labels;
 pub use markdown::escape as markdown_escape;
 pub use model::{
     Block, Cell, Chart, Column, Kind, Line, Look, MISSING_TEXT, Notes, PIPED_WIDTH, Page, Paint,

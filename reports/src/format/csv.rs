@@ -7,13 +7,20 @@ use gpubench_record::{
 };
 
 use gpubench_show::inert;
+use gpubench_store::dataset::record_id;
 
 use super::document::changed_thresholds;
 use super::rfc4180::{Terminator, WriterBuilder};
 use super::{Format, RenderOptions, Rendered, curves};
 
 /// The columns before the figures. They do not depend on the record.
-const TEXT_COLUMNS: [&str; 15] = [
+const TEXT_COLUMNS: [&str; 21] = [
+    "record",
+    "uuid",
+    "host",
+    "started_at",
+    "seed",
+    "labels",
     "device_kind",
     "device",
     "driver",
@@ -70,7 +77,17 @@ fn render(record: &RunRecord, _options: &RenderOptions, out: &mut dyn Write) -> 
 
 /// The first fields of every line.
 fn record_fields(record: &RunRecord) -> Vec<String> {
+    let host = record.provenance.host.get("hostname").cloned().unwrap_or_default();
+    let labels = record.provenance.labels.iter();
+    let labels: Vec<String> = labels.map(|(name, value)| format!("{name}={value}")).collect();
+    let [uuid, started_at] = [&record.device.uuid, &record.provenance.started_at];
     vec![
+        record_id([uuid, started_at, &record.profile.hash, &record.calibration.hash]),
+        uuid.clone(),
+        host,
+        started_at.clone(),
+        record.plan.seed.to_string(),
+        labels.join(";"),
         record.device.kind.as_str().to_owned(),
         record.device.name.clone(),
         record.device.driver.clone(),

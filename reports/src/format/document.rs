@@ -3,10 +3,10 @@
 //! Formats differ in how they draw a document, not in its content.
 
 use super::figures::{MISSING_TEXT, confidence};
-use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, results, tables};
+use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, neighbours, results, tables};
 use crate::matrix::Selection;
 use gpubench_record::calibration::ObservationCost;
-use gpubench_record::{Axis, DeviceKind, MACHINE_GUESSES, Plan, Provenance, RunRecord};
+use gpubench_record::{Axis, DeviceKind, MACHINE_GUESSES, Plan, Provenance, RunRecord, counted};
 use gpubench_show::{Block, Notes, Page, Table, clean};
 use std::borrow::Cow;
 
@@ -76,12 +76,14 @@ impl Document {
                 tables::service(record, &mut notes),
                 tables::tenant_limits(record, &mut notes),
                 curves::curves(record, &mut notes),
+                neighbours::predictions(record),
                 matrix::more_figures(record),
                 tables::mechanisms(record, &mut notes),
             ]
         } else {
             vec![matrix::reasons(record)]
         };
+        tables.extend(neighbours::tables(record));
         tables.extend([
             faults::faults(record),
             tables::probe_figures(record),
@@ -130,6 +132,12 @@ pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
         notices.push(format!("INCOMPLETE: {}", clean(reason)));
     }
     notices.extend(changed_thresholds(record));
+    notices.extend(record.plan.frozen.as_ref().map(|frozen| {
+        let more = record.plan.top_up.as_ref().map_or(0, |top_up| top_up.rows.len());
+        let top_up =
+            (more > 0).then(|| format!("; {} asked for blocks later", counted(more, "row")));
+        format!("FROZEN: {}{}", clean(&frozen.to_string()), top_up.unwrap_or_default())
+    }));
     for interruption in &record.interruptions {
         let text = clean(&interruption.to_string());
         notices.push(format!("RESUMED: {text}; blocks of both starts count"));
@@ -308,8 +316,8 @@ fn footer(record: &RunRecord, options: &RenderOptions) -> Vec<(&'static str, Str
         (
             "scoring",
             format!(
-                "{} (reports/LEVELS.md: how levels come about; gpubench choose: which mechanism to \
-                 use)",
+                "{} (the page Levels of the book: how they come about; gpubench choose: which \
+                 mechanism to use)",
                 record.scoring
             ),
         ),
@@ -406,7 +414,7 @@ fn selected_options(record: &RunRecord, options: &RenderOptions) -> RenderOption
 }
 
 /// The record itself where all of it is selected.
-fn selected<'a>(record: &'a RunRecord, selection: &Selection) -> Cow<'a, RunRecord> {
+pub(super) fn selected<'a>(record: &'a RunRecord, selection: &Selection) -> Cow<'a, RunRecord> {
     if *selection == Selection::default() {
         return Cow::Borrowed(record);
     }
@@ -435,6 +443,9 @@ fn selected<'a>(record: &'a RunRecord, selection: &Selection) -> Cow<'a, RunReco
     });
     part.operator.retain(|row| has(&row.variant));
     part.service.retain(|row| has(&row.variant));
+    part.transients.retain(|row| has(&row.variant));
+    part.energy.retain(|row| has(&row.variant));
+    part.attribution.retain(|row| has(&row.variant));
     part.dose_curves.retain(|curve| has(&curve.variant));
     part.probe_figures.retain(|one| has(&one.variant));
     let with_faults = has_axis("fault", None);

@@ -7,6 +7,7 @@ mod details;
 mod faults;
 mod forest;
 mod head;
+mod neighbours;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -17,13 +18,12 @@ use gpubench_record::RunRecord;
 use maud::{Markup, PreEscaped, html};
 
 use super::document::Document;
-use gpubench_show::html::{HEAD, allowed};
+use gpubench_show::html::{STYLE, allowed};
 
 use super::{Format, RenderOptions, Rendered};
 use crate::matrix::{Glance, Selection};
 use charts::Variants;
 
-const STYLE: &str = include_str!("html/style.css");
 pub(super) static FORMAT: Format = Format {
     name: "html",
     extension: "html",
@@ -35,7 +35,8 @@ pub(super) static FORMAT: Format = Format {
 
 fn render(record: &RunRecord, options: &RenderOptions, out: &mut dyn Write) -> Rendered {
     let page = page(record, options).into_string();
-    out.write_all(HEAD.as_bytes())?;
+    let head = gpubench_show::html::head(Some(choice::SCRIPT_SHA256));
+    out.write_all(head.as_bytes())?;
     out.write_all(allowed(&page).as_bytes())?;
     Ok(())
 }
@@ -61,7 +62,7 @@ fn page(record: &RunRecord, options: &RenderOptions) -> Markup {
         .filter(|section| section.body.is_some())
         .collect();
     html! {
-        title { (document.title) }
+        title { (document.title) ", driver " (record.device.driver) ", " (head::date(record)) }
         style { "\n" (PreEscaped(STYLE)) }
         (PreEscaped("</head>\n<body>\n"))
         header {
@@ -98,24 +99,25 @@ fn sections(
     document: &Document,
     glance: &Glance,
     variants: &Variants<'_>,
-) -> [Section; 9] {
+) -> [Section; 10] {
     let section = |id, title, body| Section { id, title, body };
     let timeline = options.timeline.as_ref();
     [
+        section("baseline", "Against a baseline", options.diff.as_ref().map(details::baseline)),
         section("choice", "What to use when", choice::choice(record, variants)),
         section("forest", "Intervals", forest::forest(record, variants)),
         section("latency", "Latency", curves::latency(record, &options.latency, variants)),
+        section("neighbours", "Neighbours", neighbours::neighbours(record, variants)),
         section("dose", "Dose and tenants", curves::dose(record, variants)),
         section("time", "Over time", time::time(record, &options.retention, timeline, variants)),
         section("faults", "Faults and escapes", faults::faults(record, variants)),
         section("slices", "Time slices and SMs", time::slices(record, variants)),
-        section("baseline", "Against a baseline", options.diff.as_ref().map(details::baseline)),
         section("details", "Details", Some(details::details(document, record, glance))),
     ]
 }
 
 /// The guide of levels, as it is.
-const LEVELS: &str = include_str!("../../LEVELS.md");
+const LEVELS: &str = include_str!("../../book/src/explanation/levels.md");
 
 /// A copy of `harness/GLOSSARY.md`, because a package holds its own files only.
 const GLOSSARY: &str = include_str!("html/glossary.md");

@@ -9,6 +9,7 @@ mod faults;
 mod figures;
 mod html;
 mod matrix;
+mod neighbours;
 mod programs;
 mod results;
 mod screen;
@@ -16,6 +17,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
+mod vendor_counters;
 
 use std::io::{self, Write};
 

@@ -1,8 +1,7 @@
 //! The record as JSON: the contract for programs.
 
-use gpubench_record::{Condition, Ends, Estimate, MatrixRow, OutcomeKind, RunRecord, Skip};
+use gpubench_record::{Condition, Ends, Estimate, MatrixRow, OutcomeKind, RunRecord, Skip, json};
 use gpubench_show::clean;
-use gpubench_store::to_json;
 
 use super::document::{calibration, notices, title};
 use super::figures::one_line;
@@ -22,8 +21,8 @@ pub(super) static JSON: Format = Format {
 };
 
 fn render_json(record: &RunRecord, _options: &RenderOptions, out: &mut dyn Write) -> Rendered {
-    let json = to_json(record).map_err(|reason| RenderError::NotJson { reason })?;
-    Ok(out.write_all(json.as_bytes())?)
+    json::check_scored(record).map_err(|reason| RenderError::NotJson { reason })?;
+    Ok(json::write(record, out)?)
 }
 
 /// The metric of each figure of [`MatrixRow::FIGURES`], with its help text.

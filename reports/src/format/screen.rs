@@ -1,17 +1,19 @@
 //! The matrix on one screen: who is isolated from whom, in what, and how sure that is.
 
-mod facts;
+pub(super) mod facts;
 mod grid;
+
+pub(super) use facts::figures;
 
 use gpubench_record::{DeviceKind, RunRecord};
 
-use super::document::{left_out, urgent};
+use super::document::{self, left_out, urgent};
 use super::tables::counts;
 use super::{RenderOptions, VIRTUAL_TITLE};
 use crate::matrix::{Glance, NotRun, ReasonGroup, Standing};
 use gpubench_record::counted;
 use gpubench_show::fit::wrap_words;
-use gpubench_show::{bold, clean, list};
+use gpubench_show::{Block, Page, bold, clean, list};
 
 /// Rows of the matrix; with more variants each mechanism has one row.
 pub(super) const ROWS_MAX: usize = 12;
@@ -25,6 +27,30 @@ pub(super) fn text(record: &RunRecord, options: &RenderOptions) -> String {
     let glance = Glance::of(record, &options.selection, ROWS_MAX);
     let screen = Screen { width: options.look.width, options };
     screen.lines(record, &glance).into_iter().map(|line| line + "\n").collect()
+}
+
+/// The same as a document: the answer, then the matrix with its intervals, and nothing cut.
+pub(super) fn page(record: &RunRecord, options: &RenderOptions) -> Page {
+    let glance = Glance::of(record, &options.selection, usize::MAX);
+    let screen = Screen { width: usize::MAX, options };
+    let mut page = Page::new(document::title(record));
+    screen.notices(record).into_iter().for_each(|notice| page.notice(notice));
+    page.say(facts::run(record));
+    page.push(Block::Heading("Answer".to_owned()));
+    page.say(glance.sentences.join(" "));
+    let matrix = match glance.rows.is_empty() {
+        true => screen.grid(record, &glance),
+        false => {
+            page.push(Block::Heading("Matrix".to_owned()));
+            page.say(facts::figures(record, &glance));
+            page.push(grid::table(&glance));
+            [screen.legend(record, &glance), screen.claims(&glance)].concat()
+        }
+    };
+    let rest = [screen.not_run(&glance.not_run), screen.open(&glance.open)].concat();
+    matrix.into_iter().chain(rest).for_each(|line| page.say(line));
+    screen.foot(record, &glance).into_iter().for_each(|line| page.say(line));
+    page
 }
 
 /// Lines that may be cut, and the flag that shows all.
@@ -53,7 +79,11 @@ fn cut_at(mut lines: Vec<String>, max: usize, more: &str) -> Vec<String> {
         if let Some(last) = lines.last_mut() {
             let kept = last.chars().count().saturating_sub(more.len() + 4);
             let short: String = last.chars().take(kept).collect();
-            let short = format!("{}... {more}", short.trim_end());
+            // A word is whole, or is left out.
+            let rest = &last[short.len()..];
+            let is_whole = rest.is_empty() || rest.starts_with(' ');
+            let end = if is_whole { None } else { short.rfind(' ') }.unwrap_or(short.len());
+            let short = format!("{}... {more}", short[..end].trim_end());
             *last = short.trim_end().to_owned();
         }
     }

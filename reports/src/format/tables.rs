@@ -284,7 +284,9 @@ pub(super) fn service(record: &RunRecord, notes: &mut Notes) -> Table {
     );
     columns.extend(["n", "outcome"].map(Column::text));
     let or_missing = |estimate: &Option<Estimate>| figure(estimate.as_ref(), None);
-    let rows = record.service.iter().map(|row| {
+    // Depths and loads have tables of their own.
+    let usual = record.service.iter().filter(|row| row.shape.is_usual());
+    let rows = usual.map(|row| {
         let beside = match (&row.aggressor, row.condition) {
             (Some(aggressor), _) => format!("beside {aggressor}"),
             (None, Condition::N) => "native".to_owned(),

@@ -10,7 +10,7 @@ use gpubench_show::{Block, Line, Page};
 use super::document::{self, Document};
 use super::figures::value;
 use super::screen::{ROWS_MAX, places};
-use super::{Format, RenderOptions, Rendered, View, screen};
+use super::{Format, RenderOptions, Rendered, View, neighbours, screen};
 use crate::matrix::{Glance, ReasonGroup, Subject};
 
 pub(super) static FORMAT: Format = Format {
@@ -24,7 +24,9 @@ pub(super) static FORMAT: Format = Format {
 
 fn render(record: &RunRecord, options: &RenderOptions, out: &mut dyn Write) -> Rendered {
     let text = match options.view {
-        View::Screen => screen::text(record, options),
+        View::Screen => {
+            neighbours::screen(record, options).unwrap_or_else(|| screen::text(record, options))
+        }
         View::Full => Document::of_selection(record, options).page().text(options.look),
         View::Why => why(record, options).text(options.look),
     };
@@ -34,17 +36,24 @@ fn render(record: &RunRecord, options: &RenderOptions, out: &mut dyn Write) -> R
 pub(super) static MARKDOWN: Format = Format {
     name: "md",
     extension: "md",
-    summary: "Markdown tables, for a pull request or a wiki",
+    summary: "Markdown: answer and matrix, for a pull request or a wiki (--full: all tables)",
     is_for_people: true,
     draws_charts: false,
     render: render_markdown,
 };
 
 fn render_markdown(record: &RunRecord, options: &RenderOptions, out: &mut dyn Write) -> Rendered {
-    let mut page = Document::of(record, options).page();
-    // A terminal sets the origin apart by an empty line.
-    let facts = page.blocks.iter().rposition(|block| matches!(block, Block::Facts(_)));
-    page.blocks.insert(facts.unwrap_or(0), Block::Heading("Record".to_owned()));
+    let page = match options.view {
+        View::Screen => screen::page(record, options),
+        View::Why => why(record, options),
+        View::Full => {
+            let mut page = Document::of_selection(record, options).page();
+            // A terminal sets the origin apart by an empty line.
+            let facts = page.blocks.iter().rposition(|block| matches!(block, Block::Facts(_)));
+            page.blocks.insert(facts.unwrap_or(0), Block::Heading("Record".to_owned()));
+            page
+        }
+    };
     Ok(out.write_all(page.markdown().as_bytes())?)
 }
 

@@ -1,6 +1,6 @@
 //! The columns of the matrix: axes, and the resources of the axis bandwidth.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use gpubench_record::{Axis, MatrixRow, RunRecord};
 
@@ -122,100 +122,4 @@ pub(crate) fn without_jitter(record: &RunRecord) -> Vec<&str> {
 pub(super) fn used(rows: &[Row], columns: usize) -> Vec<usize> {
     let is_used = |at: &usize| rows.iter().any(|row| row.cells[*at].is_some());
     (0..columns).filter(is_used).collect()
-}
-
-// Short labels of variants: `mps-quota 50%` for `mps-quota[pct=50]`.
-
-/// The label of each variant of a record; no two are equal.
-#[derive(Debug, Default)]
-pub(super) struct Labels(BTreeMap<String, String>);
-
-impl Labels {
-    pub(super) fn of(record: &RunRecord) -> Self {
-        let of_matrix = record.matrix.iter().map(|row| row.variant.as_str());
-        let of_mechanisms = record.mechanisms.iter().map(|row| row.variant.as_str());
-        let of_skips = record.plan.skips.iter().map(|skip| skip.variant.as_str());
-        let mut variants: Vec<&str> = of_mechanisms.chain(of_matrix).chain(of_skips).collect();
-        variants.sort_unstable();
-        variants.dedup();
-        let is_alone = |label: &str, of: fn(&str) -> String| {
-            variants.iter().filter(|variant| of(variant) == label).count() == 1
-        };
-        let label = |variant: &str| {
-            let forms: [fn(&str) -> String; 2] = [short, with_options];
-            let fitting = forms.into_iter().find(|form| is_alone(&form(variant), *form));
-            clean(&fitting.map_or_else(|| variant.to_owned(), |form| form(variant)))
-        };
-        Self(variants.iter().map(|variant| ((*variant).to_owned(), label(variant))).collect())
-    }
-
-    /// The label of a variant; the variant itself where the record does not have it.
-    pub(super) fn get(&self, variant: &str) -> String {
-        self.0.get(variant).cloned().unwrap_or_else(|| clean(variant))
-    }
-}
-
-/// The variant of a record that a screen gives this label.
-pub fn variant_of_label(record: &RunRecord, label: &str) -> Option<String> {
-    let Labels(labels) = Labels::of(record);
-    labels.into_iter().find(|(_, own)| own == label).map(|(variant, _)| variant)
-}
-
-/// The name and the options of a variant.
-fn split(variant: &str) -> (&str, Vec<&str>) {
-    match variant.split_once('[') {
-        Some((name, options)) => (name, options.trim_end_matches(']').split(',').collect()),
-        None => (variant, Vec::new()),
-    }
-}
-
-/// The name with the sizes of the shares: numbers as percent, once each, and layouts. Other options
-/// are left out.
-fn short(variant: &str) -> String {
-    let (name, options) = split(variant);
-    let mut sizes: Vec<String> = Vec::new();
-    for option in options {
-        let size = match option.split_once('=') {
-            None => Some(option.to_owned()),
-            Some((_, value)) if value.parse::<f64>().is_ok() => Some(format!("{value}%")),
-            Some(_) => None,
-        };
-        sizes.extend(size.filter(|size| !sizes.contains(size)));
-    }
-    [name.to_owned()].into_iter().chain(sizes).collect::<Vec<_>>().join(" ")
-}
-
-/// The name with the values of all options.
-fn with_options(variant: &str) -> String {
-    let (name, options) = split(variant);
-    let values = options.into_iter();
-    let values = values.map(|one| one.split_once('=').map_or(one, |(_, value)| value));
-    let values: Vec<&str> = values.collect();
-    match values.is_empty() {
-        true => name.to_owned(),
-        false => format!("{name} {}", values.join(",")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{short, with_options};
-
-    #[test]
-    fn labels_keep_sizes_and_drop_defaults() {
-        for (variant, label) in [
-            ("mps", "mps"),
-            ("mps-quota[pct=50]", "mps-quota 50%"),
-            ("time-slicing[slice=default]", "time-slicing"),
-            ("mig[3g+3g]", "mig 3g+3g"),
-            ("mps-static[chunks=even]", "mps-static"),
-            ("mps-memory[memory=50,by=cgroup]", "mps-memory 50%"),
-            ("hami[memory=50,sm=50]", "hami 50%"),
-            ("hami[memory=50,sm=25]", "hami 50% 25%"),
-        ] {
-            assert_eq!(short(variant), label);
-        }
-        assert_eq!(with_options("mps-memory[memory=50,by=cgroup]"), "mps-memory 50,cgroup");
-        assert_eq!(with_options("mps"), "mps");
-    }
 }

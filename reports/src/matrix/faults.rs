@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use gpubench_record::{Axis, FaultTally, MatrixRow, OutcomeKind, RunRecord};
 
 use super::Selection;
-use super::column::Labels;
-use gpubench_show::clean;
+use gpubench_show::{Labels, clean};
 
 pub(crate) struct FaultSummary {
     /// `19/21 held, 1 trial each`.

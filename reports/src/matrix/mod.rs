@@ -11,17 +11,18 @@ mod sentences;
 mod tests;
 
 use gpubench_record::{
-    CellResult, Condition, Ends, Estimate, Gate, MechanismRow, OutcomeKind, RunRecord,
+    CellResult, Condition, Ends, EscapeOutcome, Estimate, Gate, MechanismRow, OutcomeKind,
+    ProbeFound, ProbeResult, RunRecord,
 };
 use gpubench_show::list;
 
 pub use cell::{Figure, MatrixCell, Standing};
+pub use column::Column;
 pub(crate) use column::without_jitter;
-pub use column::{Column, variant_of_label};
 pub use faults::NotRun;
 pub use reasons::{ReasonGroup, Subject};
 
-use gpubench_show::clean;
+use gpubench_show::{Labels, clean};
 
 /// What part of a record is shown. An empty list selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,7 +111,7 @@ impl Glance {
     /// mechanism has one row, that of its weakest variant.
     pub fn of(record: &RunRecord, selection: &Selection, rows_max: usize) -> Self {
         let columns = column::columns(record, selection);
-        let labels = column::Labels::of(record);
+        let labels = Labels::of_records(&[record]);
         let mut rows = rows(record, selection, &columns, &labels);
         if rows.len() > rows_max {
             rows = fold(rows);
@@ -120,9 +121,14 @@ impl Glance {
             row.cells = kept.iter().map(|&at| row.cells[at].clone()).collect();
         }
         let columns: Vec<Column> = kept.iter().map(|&at| columns[at].clone()).collect();
+        let mut levels = sentences::sentences(&sentences::standings(&columns, &rows));
+        // Long texts are cut at the end; the first one is the verdict.
+        let rest = levels.split_off(levels.len().min(1));
+        levels.extend(bypasses(record, selection, &labels));
         Self {
-            sentences: sentences::sentences(&sentences::standings(&columns, &rows))
+            sentences: levels
                 .into_iter()
+                .chain(rest)
                 .chain(one_cause(record, &columns, &rows))
                 .chain(power(record, selection, &labels))
                 .collect(),
@@ -148,7 +154,7 @@ fn rows(
     record: &RunRecord,
     selection: &Selection,
     columns: &[Column],
-    labels: &column::Labels,
+    labels: &Labels,
 ) -> Vec<Row> {
     let shown = record.mechanisms.iter().filter(|one| {
         one.name != record.plan.reference && selection.has_mechanism(&one.name, &one.variant)
@@ -236,7 +242,7 @@ const CLOCK_USUAL: f64 = 0.99;
 
 /// Names what the SM clock took of a retention: time and cycles then give different figures. The
 /// row whose clock fell most, and how many others there are.
-fn power(record: &RunRecord, selection: &Selection, labels: &column::Labels) -> Option<String> {
+fn power(record: &RunRecord, selection: &Selection, labels: &Labels) -> Option<String> {
     let fell = record.matrix.iter().filter_map(|row| {
         let shown = selection.has_mechanism(&row.mechanism, &row.variant)
             && selection.has_axis(&row.axis, row.sub_axis.as_deref());
@@ -266,6 +272,36 @@ fn power(record: &RunRecord, selection: &Selection, labels: &column::Labels) -> 
         labels.get(&row.variant),
         time / clock
     ))
+}
+
+/// What came of the ways around the limit of each mechanism.
+fn bypasses(record: &RunRecord, selection: &Selection, labels: &Labels) -> Vec<String> {
+    let of = |probe: &ProbeResult| {
+        let ProbeFound::Escape { routes, .. } = &probe.found else {
+            return None;
+        };
+        let mut rows = record.matrix.iter().filter(|row| row.variant == probe.variant);
+        rows.find(|row| selection.has_mechanism(&row.mechanism, &row.variant))?;
+        let is_route = |name: &str| routes.iter().any(|route| route.route == name);
+        let figures = record.probe_figures.iter();
+        let tried = figures.filter(|one| one.variant == probe.variant && is_route(&one.figure));
+        let verdicts: Vec<&str> = tried.filter_map(|one| one.verdict.as_deref()).collect();
+        let count = |wanted: &str| verdicts.iter().filter(|one| **one == wanted).count();
+        let (label, escaped) = (labels.get(&probe.variant), count("escaped"));
+        let (judged, contained) = (verdicts.len(), count("contained"));
+        let mut text = match escaped {
+            0 if contained == judged => format!("{label} held against {judged} routes tried"),
+            0 => format!("{label} held against {contained} of {judged} routes tried"),
+            _ => format!("{label}: {escaped} of {judged} ways around its limit worked"),
+        };
+        let untried = routes.iter().filter(|one| one.outcome == EscapeOutcome::Untried);
+        let untried: Vec<String> = untried.map(|one| clean(&one.route)).collect();
+        if !untried.is_empty() {
+            text.push_str(&format!("; not tried: {}", untried.join(", ")));
+        }
+        (judged > 0).then(|| text + ".")
+    };
+    record.probes.iter().filter_map(of).collect()
 }
 
 fn widest(columns: &[Column], rows: &[Row]) -> Widest {

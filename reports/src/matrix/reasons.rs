@@ -3,10 +3,9 @@
 use gpubench_record::{CellResult, Gate, GateResult, GateScope, OutcomeKind, RunRecord};
 
 use super::cell::Standing;
-use super::column::Labels;
 use super::faults::is_of_fault;
 use super::{Column, Row, Selection};
-use gpubench_show::clean;
+use gpubench_show::{Labels, clean};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {

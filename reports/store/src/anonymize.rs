@@ -127,7 +127,6 @@ const HOMES: [&str; 2] = [concat!("/home", "/"), concat!("/Users", "/")];
 const UUID_LEN: usize = 36;
 const UUID_DASHES: [usize; 4] = [8, 13, 18, 23];
 
-/// What to remove from the texts of one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Scrub {
     /// Names, the longest first, so that a path goes before its last part.
@@ -155,7 +154,6 @@ impl Scrub {
         Self { secrets }
     }
 
-    /// The text without them.
     fn text(&self, text: &str) -> String {
         let mut text = without_uuids(text);
         for secret in &self.secrets {

@@ -11,7 +11,7 @@ use super::parquet::{self, Kind, Table, Values};
 use super::parquet_reader::{Reader, Rows};
 
 /// Columns of text, those that files are sorted by first.
-pub const TEXTS: [&str; 18] = [
+pub const TEXTS: [&str; 19] = [
     "host",
     "gpu",
     "driver",
@@ -30,12 +30,13 @@ pub const TEXTS: [&str; 18] = [
     "victim",
     "aggressor",
     "metric",
+    "session",
 ];
 const STARTED_AT: usize = 3;
 const RECORD: usize = 4;
 
-const COLUMNS: [(&str, Kind); TEXTS.len() + 6] = {
-    let mut all = [("", Kind::Text); TEXTS.len() + 6];
+const COLUMNS: [(&str, Kind); TEXTS.len() + 8] = {
+    let mut all = [("", Kind::Text); TEXTS.len() + 8];
     let mut at = 0;
     while at < TEXTS.len() {
         all[at].0 = TEXTS[at];
@@ -45,8 +46,10 @@ const COLUMNS: [(&str, Kind); TEXTS.len() + 6] = {
     all[at + 1] = ("value", Kind::F64);
     all[at + 2] = ("lo", Kind::F64);
     all[at + 3] = ("hi", Kind::F64);
-    all[at + 4] = ("blocks", Kind::U32);
-    all[at + 5] = ("bound", Kind::Bool);
+    all[at + 4] = ("down", Kind::F64);
+    all[at + 5] = ("up", Kind::F64);
+    all[at + 6] = ("blocks", Kind::U32);
+    all[at + 7] = ("bound", Kind::Bool);
     all
 };
 
@@ -57,12 +60,17 @@ const TABLE: Table = Table {
         ("value", "mean over blocks, of ratios and rates the geometric one"),
         ("lo", "lower end of the 95 % interval, widened by what disturbances can have moved"),
         ("hi", "upper end of the same interval"),
+        (
+            "down",
+            "by how much disturbances can have lowered the mean: of its logarithm, or as it is",
+        ),
+        ("up", "by how much they can have raised it"),
+        ("session", "JSON of all facts, labels and margins of the run, as history reads them"),
         ("dose", "of the aggressor; 1 is full"),
         ("bound", "whether the value is the most that it can be, because the victim starved"),
     ],
 };
 
-/// One figure of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure<'a> {
     /// In the order of [`TEXTS`].
@@ -71,6 +79,8 @@ pub struct Figure<'a> {
     pub value: f64,
     /// The ends of its interval.
     pub ends: [f64; 2],
+    /// What disturbances can have moved, down and up, on the scale of its blocks.
+    pub moved: [f64; 2],
     pub blocks: u32,
     pub is_bound: bool,
 }
@@ -134,7 +144,7 @@ pub fn compact(dir: &Path) -> Result<(), StoreError> {
         let rows = rows?;
         let (mut known, mut kept) = (BTreeSet::new(), Vec::new());
         for rows in &rows {
-            let figures = figures_of(rows)?;
+            let figures = figures_of(rows, &TEXTS)?;
             let new: BTreeSet<&str> = figures.iter().map(|one| one.texts[RECORD]).collect();
             kept.extend(figures.into_iter().filter(|one| !known.contains(one.texts[RECORD])));
             known.extend(new);
@@ -147,18 +157,57 @@ pub fn compact(dir: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn figures_of<'a>(rows: &'a Rows<'_>) -> Result<Vec<Figure<'a>>, StoreError> {
-    let texts: Result<Vec<Vec<&str>>, _> = TEXTS.iter().map(|name| rows.text(name)).collect();
+/// Whether a folder is a dataset: it has the folder of a month.
+pub fn is_dataset(dir: &Path) -> bool {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .into_iter()
+        .any(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with("month=")))
+}
+
+/// Reads the figures of each record, once, file by file; those of a record stand together. Of the
+/// texts only `texts` are read, and the record; the others are empty.
+/// Fails when a file cannot be read.
+pub fn each_record(
+    dir: &Path,
+    texts: &[&str],
+    mut each: impl FnMut(&[Figure<'_>]),
+) -> Result<(), StoreError> {
+    let texts = [texts, &[TEXTS[RECORD]]].concat();
+    let numbers = COLUMNS[TEXTS.len()..].iter().map(|(name, _)| *name);
+    let names: Vec<&str> = texts.iter().copied().chain(numbers).collect();
+    let folders = std::fs::read_dir(dir).map_err(StoreError::io("list", dir))?;
+    let mut known = BTreeSet::new();
+    for folder in folders.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        for path in files(&folder)? {
+            let reader = Reader::open(&path, &TABLE)?;
+            let rows = reader.read(0..reader.row_count(), &names)?;
+            let figures = figures_of(&rows, &texts)?;
+            for one in figures.chunk_by(|a, b| a.texts[RECORD] == b.texts[RECORD]) {
+                if known.insert(one[0].texts[RECORD].to_owned()) {
+                    each(one);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn figures_of<'a>(rows: &'a Rows<'_>, read: &[&str]) -> Result<Vec<Figure<'a>>, StoreError> {
+    let column = |name: &&str| read.contains(name).then(|| rows.text(name)).transpose();
+    let texts: Result<Vec<Option<Vec<&str>>>, _> = TEXTS.iter().map(column).collect();
     let texts = texts?;
     let numbers = |name| rows.f64(name);
     let (dose, value, lo, hi) =
         (numbers("dose")?, numbers("value")?, numbers("lo")?, numbers("hi")?);
+    let (down, up) = (numbers("down")?, numbers("up")?);
     let (blocks, bound) = (rows.u32("blocks")?, rows.bool("bound")?);
     let figures = (0..rows.count()).map(|row| Figure {
-        texts: std::array::from_fn(|column| texts[column][row]),
+        texts: std::array::from_fn(|column| texts[column].as_ref().map_or("", |all| all[row])),
         dose: dose[row],
         value: value[row],
         ends: [lo[row], hi[row]],
+        moved: [down[row], up[row]],
         blocks: blocks[row],
         is_bound: bound[row],
     });
@@ -175,6 +224,12 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     paths.retain(|path| path.extension().is_some_and(|end| end == "parquet"));
     paths.sort();
     Ok(paths)
+}
+
+/// One for each record, wherever its folder is: of the UUID of the device, the start, and the
+/// hashes of profile and calibration.
+pub fn record_id(of: [&str; 4]) -> String {
+    blake3::hash(of.join("\n").as_bytes()).to_hex()[..32].to_owned()
 }
 
 /// Writes the figures as a file whose name follows from its records; none without figures.
@@ -209,6 +264,8 @@ fn write(
                         ("value", number(|one| one.value)),
                         ("lo", number(|one| one.ends[0])),
                         ("hi", number(|one| one.ends[1])),
+                        ("down", number(|one| one.moved[0])),
+                        ("up", number(|one| one.moved[1])),
                         ("blocks", Values::U32(rows.iter().map(|one| one.blocks).collect())),
                         ("bound", Values::Bool(rows.iter().map(|one| one.is_bound).collect())),
                     ];
@@ -233,7 +290,8 @@ mod tests {
         let of = |gpu: &&'a str| {
             let mut texts = ["x"; TEXTS.len()];
             (texts[1], texts[STARTED_AT], texts[RECORD]) = (gpu, time, record);
-            Figure { texts, dose: 1.0, value: 0.5, ends: [0.4, 0.6], blocks: 8, is_bound: false }
+            let (ends, moved) = ([0.4, 0.6], [0.0; 2]);
+            Figure { texts, dose: 1.0, value: 0.5, ends, moved, blocks: 8, is_bound: false }
         };
         gpus.iter().map(of).collect()
     }
@@ -256,10 +314,18 @@ mod tests {
         let [file] = files(&folder)?.try_into().map_err(|_| "not one file")?;
         let reader = Reader::open(&file, &TABLE)?;
         let rows = reader.read(0..reader.row_count(), &TABLE.names())?;
-        let found = figures_of(&rows)?;
+        let found = figures_of(&rows, &TEXTS)?;
         let gpus: Vec<&str> = found.iter().map(|one| one.texts[1]).collect();
         assert_eq!(gpus, ["g1", "g2", "g3"]);
         assert_eq!(found[0].ends, [0.4, 0.6]);
+        // Once each, of a file that has one twice as well.
+        write(&folder, "export", figures("a", january, &["g2", "g1"]))?;
+        let mut records = Vec::new();
+        each_record(path, &[], |one| records.push((one[0].texts[RECORD].to_owned(), one.len())))?;
+        records.sort();
+        let of = |name: &str, count| (name.to_owned(), count);
+        assert_eq!(records, [of("a", 2), of("b", 1), of("c", 1)]);
+        assert!(is_dataset(path) && !is_dataset(&folder));
         assert!(add(path, figures("d", "yesterday", &["g1"])).is_err());
         Ok(())
     }

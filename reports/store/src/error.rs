@@ -55,7 +55,6 @@ pub enum StoreError {
     #[error("cannot store {what} in {}: {reason}", path.display())]
     Unstorable {
         what: &'static str,
-        /// The file.
         path: PathBuf,
         /// Why the value cannot be read again.
         reason: String,
@@ -68,11 +67,7 @@ pub enum StoreError {
     Parquet { path: PathBuf, reason: String },
     /// A latency log cannot be written or read.
     #[error("latency log {}: {reason}", path.display())]
-    Latencies {
-        path: PathBuf,
-        /// The message of the histogram library.
-        reason: String,
-    },
+    Latencies { path: PathBuf, reason: String },
     /// A file does not match its checksum.
     #[error("{} is damaged: it does not match its checksum in checksums.b3", path.display())]
     Damaged { path: PathBuf },
@@ -102,7 +97,6 @@ pub enum StoreError {
     SamplesLost { dir: PathBuf, rows: u64 },
 }
 
-/// Damage of a sample log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// Too short for its header.

@@ -18,7 +18,6 @@ pub(super) fn open(path: &Path) -> Result<File, StoreError> {
     regular_file::open(path).map_err(StoreError::io("read", path))
 }
 
-/// The bytes of a regular file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
     regular_file::read(path, BYTES_MAX).map_err(StoreError::io("read", path))
 }

@@ -33,7 +33,6 @@ const STORED_FOLDER: &str = "cells.stored";
 /// Folder for logs that cannot be stored.
 const ASIDE_FOLDER: &str = "unreadable";
 
-/// What [`finish`] did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Finished {
     /// Rows in `samples.parquet`; absent if the file existed before.
@@ -117,9 +116,7 @@ fn finish_telemetry(dir: &Path, done: &mut Finished) -> Result<(), StoreError> {
 /// The plan with the cells that undecided rows got, and as interruptions left it. `None` for events
 /// without a plan.
 pub fn plan_of(events: &[RunEvent]) -> Option<Plan> {
-    let Some(RunEvent::Began { plan, .. }) = events.first() else {
-        return None;
-    };
+    let Some(RunEvent::Began { plan, .. }) = events.first() else { return None };
     let mut plan = (**plan).clone();
     for event in events {
         match event {

@@ -91,7 +91,6 @@ impl<T: Json> JsonLines<T> {
 /// The lines of a file, and whether its last one was torn off.
 #[derive(Debug)]
 pub(super) struct Lines<T> {
-    /// The values, in order.
     pub(super) values: Vec<T>,
     /// Number of the torn last line, from 1, if there is one.
     pub(super) torn_line: Option<usize>,
@@ -111,9 +110,7 @@ pub(super) fn parse<T: Json>(path: &Path, bytes: &[u8]) -> Result<Lines<T>, Stor
         match T::from_json(line) {
             Ok(value) => lines.values.push(value),
             Err(_) if !whole => lines.torn_line = Some(index + 1),
-            Err(error) => {
-                return Err(StoreError::line(path, index + 1, without_position(&error)));
-            }
+            Err(error) => return Err(StoreError::line(path, index + 1, without_position(&error))),
         }
     }
     Ok(lines)

@@ -70,9 +70,7 @@ fn render(path: &Path, logs: &[StoredLog]) -> Result<Vec<u8>, StoreError> {
         .begin_log_with(&mut text, &mut serializer)
         .map_err(|e| failed(&e))?;
     for stored in logs {
-        let Some(interval) = Interval::read(&stored.path)? else {
-            continue;
-        };
+        let Some(interval) = Interval::read(&stored.path)? else { continue };
         let (cell, tenant) = (&stored.key.cell, &stored.key.tenant);
         let tag = tag(cell, tenant);
         let tag = Tag::new(&tag).ok_or_else(|| StoreError::Name {
@@ -203,9 +201,7 @@ impl LatencyFile {
     }
 
     fn keep(&mut self, ended: Option<(String, String, Latencies)>) -> Result<(), StoreError> {
-        let Some((cell, tenant, latencies)) = ended else {
-            return Ok(());
-        };
+        let Some((cell, tenant, latencies)) = ended else { return Ok(()) };
         let mut bytes = Vec::new();
         let written = V2Serializer::new().serialize(latencies.histogram(), &mut bytes);
         written.map_err(|error| unusable(&self.path, &format!("{error:?}")))?;

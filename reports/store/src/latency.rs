@@ -32,7 +32,6 @@ pub enum HistogramError {
 pub struct Latencies(Histogram<u64>);
 
 impl Latencies {
-    /// No latencies.
     pub fn new() -> Result<Self, HistogramError> {
         Ok(Self(Histogram::new(DIGITS)?))
     }
@@ -56,7 +55,6 @@ impl Latencies {
         Ok(())
     }
 
-    /// Records one latency.
     pub(crate) fn record_ns(&mut self, latency_ns: u64) -> Result<(), HistogramError> {
         Ok(self.0.record(latency_ns)?)
     }
@@ -71,7 +69,6 @@ impl Latencies {
         self.0.len()
     }
 
-    /// The histogram behind the latencies.
     pub(crate) const fn histogram(&self) -> &Histogram<u64> {
         &self.0
     }
@@ -116,7 +113,6 @@ const POINTS_MAX: u32 = 160;
 /// The points of a curve are even in `-log10(1 - share)` up to this value, beyond p99.9.
 const NINES_MAX: f64 = 3.4;
 
-/// The latency curves of one victim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencyChart {
     /// Name of the victim's workload.
@@ -239,7 +235,6 @@ fn ranks(answered: u64) -> Vec<u64> {
 
 // Percentiles of open-loop latencies with their intervals over blocks.
 
-/// One percentile with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percentile {
     pub ns: u64,

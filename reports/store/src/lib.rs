@@ -49,7 +49,7 @@ pub use json_lines::{EventLog, Events, TelemetryLog, parse_events, read_events};
 use latencies::LatencyFile;
 pub use parquet_reader::is_decoding;
 pub use rebuild::UNSCORED;
-pub use record_json::{to_json, write_record_json};
+pub use record_json::write_record_json;
 pub use sample_file::{SampleFile, Segment};
 pub use sample_file::{SampleLog, read_log};
 pub use samples::SegmentKey;

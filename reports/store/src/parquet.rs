@@ -36,7 +36,6 @@ pub(super) const ROW_GROUP_ROWS: usize = 1 << 17;
 /// 31 MiB with it, 52 MiB with snappy or lz4 and 70 MiB uncompressed; none of these is faster.
 const COMPRESSION: ParquetCompression = ParquetCompression::Zstd(None);
 
-/// Bytes of a page before compression; the default of the format.
 const PAGE_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -79,7 +78,6 @@ impl Kind {
     }
 }
 
-/// The values of one column of a row group.
 #[derive(Debug)]
 pub(super) enum Values<'a> {
     U8(Vec<u8>),
@@ -204,7 +202,6 @@ impl Writer<'_> {
     }
 }
 
-/// An error of polars as one line.
 pub(super) fn parquet_error(path: &Path, error: &PolarsError) -> StoreError {
     let reason = error.to_string().replace(['\n', '\r'], " ");
     StoreError::Parquet { path: path.to_path_buf(), reason }

@@ -26,7 +26,6 @@ use super::{files, parquet};
 /// Most threads that decode one file.
 const THREADS_MAX: usize = 8;
 
-/// An open Parquet file.
 pub(super) struct Reader {
     path: PathBuf,
     metadata: FileMetadataRef,
@@ -404,7 +403,6 @@ impl Rows<'_> {
         Err(self.error(format!("column {name} has {found} values in {rows} rows")))
     }
 
-    /// An error about these rows.
     pub(super) fn error(&self, reason: String) -> StoreError {
         StoreError::Parquet { path: self.path.to_path_buf(), reason }
     }

@@ -162,6 +162,9 @@ fn unscored(
         interruptions: Vec::new(),
         probes: Vec::new(),
         service: Vec::new(),
+        transients: Vec::new(),
+        energy: Vec::new(),
+        attribution: Vec::new(),
         tenant_limits: Vec::new(),
         dose_curves: Vec::new(),
         probe_figures: Vec::new(),
@@ -239,6 +242,7 @@ fn find_cell<'a>(plan: &'a Plan, id: &str) -> Option<&'a Cell> {
 fn result(cell: &Cell, tenant_results: Vec<TenantResult>, outcome: Outcome) -> CellResult {
     CellResult {
         lone_ns: Vec::new(),
+        meters: Vec::new(),
         cell: cell.clone(),
         figures: CellFigures::default(),
         requests: BTreeMap::new(),

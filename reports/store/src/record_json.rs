@@ -34,7 +34,7 @@ pub fn write_record_json(dir: &Path, record: &RunRecord) -> Result<(), StoreErro
 }
 
 /// The record as indented JSON with a final line feed, or why it could not be read again.
-pub fn to_json(record: &RunRecord) -> Result<String, String> {
+fn to_json(record: &RunRecord) -> Result<String, String> {
     let mut json = json::indented(record).map_err(|e| without_position(&e))?;
     json.push('\n');
     let reparsed = RunRecord::from_json(json.as_bytes())
@@ -46,7 +46,6 @@ pub fn to_json(record: &RunRecord) -> Result<String, String> {
     }
 }
 
-/// Reads a `record.json`.
 pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
     #[derive(Deserialize)]
     struct VersionOnly {

@@ -34,7 +34,6 @@ pub struct SampleFile {
     decoded: RefCell<Decoded>,
 }
 
-/// Decoded rows and their place in the file.
 #[derive(Debug, Default)]
 struct Decoded {
     place: Range<usize>,
@@ -308,7 +307,7 @@ mod tests {
         let mut later = bytes;
         later[64 + ROW_BYTES + 52] = 77;
         let text = read(&later).unwrap_err().to_string();
-        assert_eq!(text, "row 1: phase 77 is not one of 0 to 3");
+        assert_eq!(text, "row 1: phase 77 is not one of 0 to 4");
     }
 
     proptest! {

@@ -12,7 +12,6 @@ use super::parquet::{Kind, ROW_GROUP_ROWS, Table, Values};
 use super::parquet_reader::{Reader, Rows};
 use super::sample_file::SampleLog;
 
-/// A sample log and its tenant and cell.
 #[derive(Debug, Clone)]
 pub(super) struct StoredLog {
     pub(super) key: SegmentKey,
@@ -113,7 +112,12 @@ const COLUMNS: [(&str, Kind); 14] = [
 pub(super) const TABLE: Table = Table {
     columns: &COLUMNS,
     legends: &[
-        ("phase", "0 warmup, 1 closed, 2 open, 3 drain"),
+        ("session", "start of the harness, from 0"),
+        ("block", "repetition of every cell, from 0"),
+        ("cell", "id of the cell in record.json"),
+        ("tenant", "victim, or the name of a neighbour"),
+        ("seq", "number of the request of this tenant in this cell"),
+        ("phase", "0 warmup, 1 closed, 2 open, 3 drain, 4 sparse"),
         ("status", "0 ok, 1 error, 2 unfinished, 3 wrong-result"),
         ("error", "CUresult of the call that failed, else 0"),
         ("t_sched_ns", STAMP),
@@ -127,7 +131,6 @@ pub(super) const TABLE: Table = Table {
 
 const STAMP: &str = "ns since the common start of the cell; null: never taken";
 
-/// The columns that identify the tenant and cell of a row.
 pub(super) const KEY_COLUMNS: [&str; 4] = ["session", "block", "cell", "tenant"];
 
 /// The tenant and cell of consecutive rows.
@@ -147,7 +150,6 @@ pub(super) struct RowGroup {
 }
 
 impl RowGroup {
-    /// The rows collected so far.
     pub(super) fn rows(&self) -> &[SampleRow] {
         &self.rows
     }
@@ -162,7 +164,6 @@ impl RowGroup {
         self.segments.clear();
     }
 
-    /// Adds rows of one tenant in one cell.
     pub(super) fn push(&mut self, key: &SegmentKey, rows: &[SampleRow]) {
         self.rows.extend_from_slice(rows);
         match self.segments.last_mut() {

@@ -11,17 +11,13 @@ type Object = Map<String, Value>;
 
 /// A `record.json` of format 1.0.
 pub(super) fn record(record: &mut Value) {
-    let Some(record) = record.as_object_mut() else {
-        return;
-    };
+    let Some(record) = record.as_object_mut() else { return };
     record.insert("format_version".to_owned(), json!(FORMAT_VERSION));
     for result in objects(record, "cells") {
         objects(result, "gates").for_each(upgrade_gate);
     }
     upgrade(record);
-    let Some(plan) = record.get_mut("plan").and_then(Value::as_object_mut) else {
-        return;
-    };
+    let Some(plan) = record.get_mut("plan").and_then(Value::as_object_mut) else { return };
     upgrade_plan(plan);
     let (cells, trials) = (list(plan, "cells"), list(plan, "fault_trials"));
     for result in objects(record, "cells") {
@@ -52,13 +48,9 @@ fn upgrade_gate(gate: &mut Object) {
 
 /// What a result lacks of the planned cell or trial with its id.
 fn add_planned(result: &mut Object, planned: &[Value]) {
-    let Some(id) = result.get("id").cloned() else {
-        return;
-    };
+    let Some(id) = result.get("id").cloned() else { return };
     let mut planned = planned.iter().filter_map(Value::as_object);
-    let Some(planned) = planned.find(|one| one.get("id") == Some(&id)) else {
-        return;
-    };
+    let Some(planned) = planned.find(|one| one.get("id") == Some(&id)) else { return };
     for (key, value) in planned {
         result.entry(key).or_insert_with(|| value.clone());
     }
@@ -207,7 +199,6 @@ const ANSWERS: &[(&str, &[&str])] = &[
     ("process-ends", &["exit-pending", "sigkill"]),
 ];
 
-/// Faults that the coordinator causes.
 const BY_COORDINATOR: &[&str] = &["mps-terminate-client", "mps-server-kill", "mps-daemon-kill"];
 
 /// Faults that can leave their process waiting with no answer ever.

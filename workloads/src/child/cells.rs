@@ -144,7 +144,6 @@ impl Tenant {
     }
 }
 
-/// The name of a scheduling class.
 fn class(fifo: bool) -> String {
     if fifo { "fifo" } else { "other" }.to_owned()
 }
@@ -192,9 +191,7 @@ const PAUSES: u64 = 0x5eed_0f9a_115e_5000;
 
 /// The pauses of the sparse phase of a victim, more than fit into it.
 fn pauses_ns(load: &LoadSpec) -> Result<Vec<u64>, Failure> {
-    let LoadSpec::Victim { sparse: Some(sparse), seed, .. } = load else {
-        return Ok(Vec::new());
-    };
+    let LoadSpec::Victim { sparse: Some(sparse), seed, .. } = load else { return Ok(Vec::new()) };
     let rate_per_s = 1e9 / sparse.pause_ns.max(1) as f64;
     let at_ns = poisson_schedule_ns(rate_per_s, sparse.length_ns, seed ^ PAUSES);
     let at_ns = at_ns.doing("preparing a cell")?;
@@ -204,7 +201,7 @@ fn pauses_ns(load: &LoadSpec) -> Result<Vec<u64>, Failure> {
 
 fn pairs(load: &LoadSpec) -> usize {
     match load {
-        LoadSpec::Victim { outstanding_max, .. } => *outstanding_max as usize,
+        LoadSpec::Victim { outstanding_max, depth, .. } => (*outstanding_max).max(*depth) as usize,
         LoadSpec::Aggressor { depth, .. } => *depth as usize,
         LoadSpec::Idle { .. } => 0,
     }

@@ -67,15 +67,14 @@ impl Tenant {
         &mut self,
         ordinal: u32,
         participants: Participants,
-        every_ns: u64,
-        limit_ns: u64,
+        times_ns: [u64; 3],
     ) -> Result<FromTenant, Failure> {
         const DOING: &str = "asking for the device";
         if self.open.is_some() {
             return Err(Failure::other(DOING, "it is already open"));
         }
         let clock = &self.clock;
-        joined(clock, participants, DOING, || arrive(clock, ordinal, every_ns, limit_ns))
+        joined(clock, participants, DOING, || arrive(clock, ordinal, times_ns))
     }
 }
 
@@ -112,9 +111,11 @@ fn number(error: &DriverError) -> Result<i32, Failure> {
 fn arrive(
     clock: &Clock,
     ordinal: u32,
-    every_ns: u64,
-    limit_ns: u64,
+    [from_ns, every_ns, limit_ns]: [u64; 3],
 ) -> Result<FromTenant, Failure> {
+    if from_ns > clock.now_ns() {
+        clock.sleep_until(from_ns).doing(DOING)?;
+    }
     let began_ns = clock.now_ns();
     let (mut tries, mut refused_with) = (0, None);
     let accepted_after_ns = loop {

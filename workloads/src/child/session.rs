@@ -11,13 +11,14 @@ use gpubench_record::{OutputCheck, ProbeReply, ProbeStep, TenantIdentity, Worklo
 use crate::clock::Time;
 use crate::device::{EventPool, Requests};
 use crate::load::{self, Found, Gpu, LoadError, Output, Prepared, Stripes};
-use crate::probe::{self, KeptMemory, ProbeError, StepContext};
+use crate::probe::{self, Canary, KeptMemory, ProbeError, StepContext};
 
 /// Everything that exists while the device is open. All of it are device objects, created and
 /// dropped by a thread that has joined the clock.
 pub(super) struct Session {
     // Fields drop in this order: users before what they use.
     kept: KeptMemory,
+    canary: Option<Canary>,
     stripes: Option<Stripes>,
     in_use: Option<(WorkloadSpec, Box<dyn Prepared>)>,
     /// Requests since the output was cleared.
@@ -66,6 +67,7 @@ impl Session {
         Ok((
             Self {
                 kept: KeptMemory::new(),
+                canary: None,
                 stripes: None,
                 in_use: None,
                 requests: 0,
@@ -98,9 +100,7 @@ impl Session {
     /// Digests the output of the current workload. A tenant that issued less than a cycle of
     /// requests issues the rest first, so that every byte is a result.
     pub(super) fn digest(&mut self) -> Result<Option<OutputCheck>, DriverError> {
-        let Some((_, prepared)) = &mut self.in_use else {
-            return Ok(None);
-        };
+        let Some((_, prepared)) = &mut self.in_use else { return Ok(None) };
         let (gpu, cycle) = (&self.gpu, prepared.cycle() as u64);
         if let Output::None(reason) = prepared.output() {
             return Ok(Some(OutputCheck {
@@ -157,7 +157,8 @@ impl Session {
         step: &ProbeStep,
     ) -> Result<ProbeReply, ProbeError> {
         self.put_away();
-        let mut cx = StepContext { gpu: &self.gpu, time, kept: &mut self.kept };
+        let mut cx =
+            StepContext { gpu: &self.gpu, time, kept: &mut self.kept, canary: &mut self.canary };
         probe::run(step, &mut cx)
     }
 

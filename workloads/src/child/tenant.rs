@@ -37,7 +37,6 @@ impl Tenant {
         Self { clock, open: None, guard_measured: false }
     }
 
-    /// Carries out a message.
     pub(super) fn answer(&mut self, message: ToTenant) -> Result<FromTenant, Failure> {
         match message {
             ToTenant::Open { ordinal, spin, participants, inside } => {
@@ -60,8 +59,8 @@ impl Tenant {
             ToTenant::Digest { workload } => self.digest(workload.as_ref()),
             ToTenant::Arm { fault, budget_ns, role } => self.arm(&fault, budget_ns, &role),
             ToTenant::Inject { t0_ns, at_ns, until_ns } => self.inject(t0_ns, at_ns, until_ns),
-            ToTenant::AcquireDevice { ordinal, participants, every_ns, limit_ns } => {
-                self.arrive(ordinal, participants, every_ns, limit_ns)
+            ToTenant::AcquireDevice { ordinal, participants, from_ns, every_ns, limit_ns } => {
+                self.arrive(ordinal, participants, [from_ns, every_ns, limit_ns])
             }
             ToTenant::Quit => Err(Failure::other("quitting", "quit is not answered")),
         }

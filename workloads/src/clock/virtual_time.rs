@@ -26,15 +26,11 @@ impl VirtualTime {
     /// The time interface of the library that the loader finds; `None` where it keeps no virtual
     /// time.
     pub(super) fn find() -> Result<Option<Self>, ClockError> {
-        let Some(library) = open() else {
-            return Ok(None);
-        };
+        let Some(library) = open() else { return Ok(None) };
         // SAFETY: the name fixes the signature; it is defined in the library's own sources.
         let version =
             unsafe { library.get::<unsafe extern "C" fn() -> i32>(b"gpubench_vt_version\0") };
-        let Ok(version) = version else {
-            return Ok(None);
-        };
+        let Ok(version) = version else { return Ok(None) };
         // SAFETY: takes nothing, returns a number, and may be called at any time.
         let version = unsafe { version() };
         if version < 1 {

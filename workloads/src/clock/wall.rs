@@ -72,7 +72,6 @@ impl WallClock {
         Ok(())
     }
 
-    /// Spins until an instant.
     pub fn spin_until(&self, t_ns: u64) {
         while monotonic_ns() < t_ns {
             std::hint::spin_loop();

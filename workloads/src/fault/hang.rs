@@ -131,9 +131,7 @@ impl Destroy {
 
 impl Armed for Destroy {
     fn inject(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError> {
-        let Some(parts) = self.parts.take() else {
-            return Ok(());
-        };
+        let Some(parts) = self.parts.take() else { return Ok(()) };
         parts.context.bind()?;
         parts.launch.launch(&parts.kernels, &parts.stream)?;
         moment.time.sleep_until(moment.time.now_ns() + parts.launch.budget_ns / 2)?;
@@ -199,7 +197,6 @@ pub(super) const PEER_FAULTS: &[Injector] = &[Injector {
 }];
 
 const NAME: &str = "ipc-exporter-exit";
-/// Words of the exported memory.
 const PEER_WORDS: usize = 1024;
 /// The second word is read, because mapping the memory may read the first one.
 const OFFSET_BYTES: u32 = 4;

@@ -159,9 +159,7 @@ impl Time for FakeClock {
         match state.members.get_mut(&whom) {
             Some(member) if member.0 == Doing::Parked => member.0 = Doing::ReadyAt(now_ns),
             Some(member) => member.1 = true,
-            None => {
-                return Err(ClockError::Refused { call: "fake: unpark", code: -3 });
-            }
+            None => return Err(ClockError::Refused { call: "fake: unpark", code: -3 }),
         }
         Ok(())
     }
@@ -223,7 +221,6 @@ impl FakeDevice {
         Self { clock: Arc::clone(clock), script, slots, queue }
     }
 
-    /// Number of accepted requests.
     pub(super) fn submitted(&self) -> u64 {
         self.queue().submitted
     }

@@ -72,7 +72,6 @@ impl<'a> Issuer<'a> {
         self.gaps.as_ref().map(GapCounter::of_issuer)
     }
 
-    /// Requests issued so far.
     pub(super) fn issued(&self) -> u64 {
         self.seq
     }

@@ -8,29 +8,35 @@ use gpubench_record::{LoadSpec, Phase, SampleRow};
 use super::issuer::Issuer;
 use super::{CellRunError, DRAIN_NS_MAX, POLL_NS, SETTLE_NS_MAX};
 
-// The closed loop: one request at a time, the next as soon as the last has ended.
+// The closed loop: `depth` requests outstanding, the next as soon as the oldest has ended.
 //
 // A driver error that answers a request may return much sooner than the log has room for. The next
 // request then waits for one mean gap of the open loop.
 
-/// Runs from now to `closed_end_ns`; requests issued before `warmup_end_ns` are warm-up.
+/// Runs from now to `closed_end_ns`, and waits for the last; requests issued before `warmup_end_ns`
+/// are warm-up.
 pub(super) fn run_closed(
     issuer: &mut Issuer<'_>,
-    warmup_end_ns: u64,
-    closed_end_ns: u64,
+    [warmup_end_ns, closed_end_ns]: [u64; 2],
+    depth: usize,
 ) -> Result<(), CellRunError> {
+    let mut outstanding = VecDeque::with_capacity(depth);
     let mut could_ns = issuer.now_ns();
-    while could_ns < closed_end_ns && !issuer.shared.is_stopped() {
-        let phase = if could_ns < warmup_end_ns { Phase::Warmup } else { Phase::Closed };
-        let row = issuer.issue(could_ns, phase, true);
-        let answered = issuer.is_answer(&row);
-        could_ns = issuer.finish(row);
+    loop {
+        while outstanding.len() < depth && could_ns < closed_end_ns && !issuer.shared.is_stopped() {
+            let phase = if could_ns < warmup_end_ns { Phase::Warmup } else { Phase::Closed };
+            outstanding.push_back(issuer.issue(could_ns, phase, true));
+        }
+        let Some(oldest) = outstanding.pop_front() else {
+            return Ok(());
+        };
+        let answered = issuer.is_answer(&oldest);
+        could_ns = issuer.finish(oldest);
         if answered {
             could_ns = could_ns.saturating_add(gap_ns(&issuer.run.load));
             issuer.sleep_until(could_ns.min(closed_end_ns))?;
         }
     }
-    Ok(())
 }
 
 // The sparse phase: one request at a time, after a random pause each.
@@ -200,9 +206,7 @@ fn window(
         while outstanding.len() < depth && could_ns < stop_ns && !issuer.shared.is_stopped() {
             outstanding.push_back(issuer.issue(could_ns, Phase::Closed, true));
         }
-        let Some(oldest) = outstanding.pop_front() else {
-            return could_ns;
-        };
+        let Some(oldest) = outstanding.pop_front() else { return could_ns };
         could_ns = issuer.finish(oldest);
     }
 }

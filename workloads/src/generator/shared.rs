@@ -11,7 +11,6 @@ use gpubench_record::{CpuGaps, Gaps, PhaseGaps};
 use super::{DeviceError, Issued, Outcome};
 use crate::log::LogWriter;
 
-/// Shared state of one run.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// From issuer to reaper: allocated once, and neither side waits for the other.

@@ -61,6 +61,7 @@ fn victim(outstanding_max: u32) -> LoadSpec {
     LoadSpec::Victim {
         warmup_end_ns: 5 * MS,
         closed_end_ns: 20 * MS,
+        depth: 1,
         sparse: None,
         open_start_ns: 30 * MS,
         open_end_ns: 60 * MS,
@@ -155,11 +156,33 @@ fn too_many_outstanding_requests_end_the_loop() -> Checked {
     Ok(())
 }
 
+#[test]
+fn a_closed_loop_keeps_its_depth_outstanding() -> Checked {
+    for depth in [1, 2, 4] {
+        let mut load = victim(8);
+        if let LoadSpec::Victim { depth: own, .. } = &mut load {
+            *own = depth;
+        }
+        let played = play_with(load, vec![], Script::PLAIN, 8)?;
+        let rows = &played.rows;
+        let outstanding = |at_ns: u64| {
+            rows.iter().filter(|row| row.t_issue_ns <= at_ns && at_ns < row.t_done_ns).count()
+        };
+        assert_eq!(outstanding(10 * MS + MS / 2), depth as usize, "depth {depth}");
+        // A request behind another one waits for nothing but it.
+        let apart_ns = if depth == 1 { MS + 5_000 } else { MS };
+        assert!(rows.windows(2).all(|pair| pair[1].t_done_ns == pair[0].t_done_ns + apart_ns));
+        assert!(rows.iter().all(|row| row.t_issue_ns < 20 * MS));
+    }
+    Ok(())
+}
+
 // Aggressors, idle tenants, and impossible loads.
 
 #[test]
 fn an_aggressor_at_full_dose_keeps_the_device_busy() -> Checked {
-    let load = LoadSpec::Aggressor { end_ns: 20 * MS, dose: 1.0, period_ns: 0, depth: 2 };
+    let load =
+        LoadSpec::Aggressor { start_ns: 0, end_ns: 20 * MS, dose: 1.0, period_ns: 0, depth: 2 };
     let played = play_with(load, vec![], Script::PLAIN, 2)?;
     let rows = &played.rows;
     assert!(rows.windows(2).all(|pair| pair[1].t_done_ns == pair[0].t_done_ns + MS));
@@ -172,7 +195,8 @@ fn an_aggressor_at_full_dose_keeps_the_device_busy() -> Checked {
 #[test]
 fn a_duty_cycle_covers_its_fraction_of_the_time() -> Checked {
     for (dose, depth) in [(0.25, 2), (0.5, 2), (0.75, 3), (0.5, 1)] {
-        let load = LoadSpec::Aggressor { end_ns: 400 * MS, dose, period_ns: 20 * MS, depth };
+        let load =
+            LoadSpec::Aggressor { start_ns: 0, end_ns: 400 * MS, dose, period_ns: 20 * MS, depth };
         let played = play_with(load, vec![], Script::PLAIN, 4)?;
         // Time with outstanding work: the union of [issue, done), with rows in order.
         let (mut busy_ns, mut until_ns) = (0, 0);
@@ -188,7 +212,8 @@ fn a_duty_cycle_covers_its_fraction_of_the_time() -> Checked {
 
 #[test]
 fn a_dose_of_zero_issues_nothing_and_an_idle_tenant_joins_and_leaves() -> Checked {
-    let load = LoadSpec::Aggressor { end_ns: 20 * MS, dose: 0.0, period_ns: MS, depth: 2 };
+    let load =
+        LoadSpec::Aggressor { start_ns: 0, end_ns: 20 * MS, dose: 0.0, period_ns: MS, depth: 2 };
     assert_eq!(play_with(load, vec![], Script::PLAIN, 2)?.submitted, 0);
     let idle = play_with(LoadSpec::Idle { end_ns: 20 * MS }, vec![], Script::PLAIN, 2)?;
     assert_eq!((idle.submitted, idle.rows.len()), (0, 0));
@@ -197,8 +222,13 @@ fn a_dose_of_zero_issues_nothing_and_an_idle_tenant_joins_and_leaves() -> Checke
 
 #[test]
 fn impossible_loads_are_refused_before_they_start() {
-    let aggressor =
-        |dose, period_ns, depth| LoadSpec::Aggressor { end_ns: MS, dose, period_ns, depth };
+    let aggressor = |dose, period_ns, depth| LoadSpec::Aggressor {
+        start_ns: 0,
+        end_ns: MS,
+        dose,
+        period_ns,
+        depth,
+    };
     for load in [
         victim(0),
         victim(9),
@@ -226,9 +256,7 @@ fn errors_that_answer_end_nothing_and_do_not_fill_the_log() -> Checked {
     let open = of(&played.rows, Phase::Open);
     assert_eq!(open.len(), 40, "every arrival was issued");
     let closed = of(&played.rows, Phase::Closed);
-    let LoadSpec::Victim { rate_per_s, .. } = victim(8) else {
-        return Err("a victim".into());
-    };
+    let LoadSpec::Victim { rate_per_s, .. } = victim(8) else { return Err("a victim".into()) };
     let gap_ns = (1e9 / rate_per_s) as u64;
     assert!(closed.len() > 1, "it continues");
     assert!(closed.windows(2).all(|pair| pair[1].t_issue_ns >= pair[0].t_ret_ns + gap_ns));

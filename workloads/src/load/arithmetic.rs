@@ -11,26 +11,25 @@ use gpubench_record::WorkloadSpec;
 
 use super::error::{spec, whole_sms};
 use super::launch::OneLaunch;
-use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
+use super::{Gpu, Guess, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // Shared by workloads on an arithmetic pipe: one launch of chains per request, on one block for
 // each SM of the share (victim) or with as many threads as fit (aggressor).
 
 /// Parameters of a victim before calibration: one block on each SM of the share.
-pub(super) fn on_whole_sms(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
-    Ok(chain_spec(name, whole_sms(name, props, share)?))
+pub(super) fn on_whole_sms(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
+    let sms = whole_sms(name, props, share)?;
+    let blocks = if share < 1.0 { sms } else { sms * OF_WHOLE_DEVICE };
+    Ok(chain_spec(name, blocks))
 }
 
+/// Blocks for each SM of a victim that demands the whole device. A limit of SMs then takes its part
+/// of the work; one block for each SM would take whole waves, and half of the rate at 90 % of the
+/// SMs.
+pub(super) const OF_WHOLE_DEVICE: u64 = 16;
+
 /// Parameters of an aggressor before calibration: as many threads as every SM holds.
-pub(super) fn on_every_sm(
-    name: &'static str,
-    props: &DeviceProps,
-    _share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+pub(super) fn on_every_sm(name: &'static str, props: &DeviceProps, _share: f64) -> Guess {
     Ok(chain_spec(name, props.full_grid(THREADS).blocks.into()))
 }
 
@@ -57,14 +56,16 @@ pub(super) fn chain<T: Pod, L: Launcher + 'static>(
 /// keeps all four schedulers of its SM busy.
 pub(super) const THREADS: u32 = 256;
 
-pub(super) const COMPUTE: &[Load] = &[Load {
+pub(super) const COMPUTE: &[Load] = &[CHAIN];
+
+const CHAIN: Load = Load {
     facts: &workload::COMPUTE,
     kernel: Some(Kernel::Fp32Chain),
     first_guess: on_whole_sms,
     setup: |gpu, spec| Ok(Box::new(Chain::new(gpu, spec)?)),
     verify: Some(verify_chain),
     more: More { expected: expected::SINGLE_PRECISION, ..More::NONE },
-}];
+};
 
 /// Parameters of a chain workload before calibration.
 pub(super) fn chain_spec(name: &str, blocks: u64) -> WorkloadSpec {
@@ -127,14 +128,8 @@ pub(super) fn verify_chain(workload: &'static str, gpu: &Gpu) -> Result<(), Load
 
 // `fma-hog`: single-precision arithmetic in every thread slot of every SM.
 
-pub(super) const FMA_HOG: &[Load] = &[Load {
-    facts: &workload::FMA_HOG,
-    kernel: Some(Kernel::Fp32Chain),
-    first_guess: on_every_sm,
-    setup: |gpu, spec| Ok(Box::new(Chain::new(gpu, spec)?)),
-    verify: Some(verify_chain),
-    more: More { expected: expected::SINGLE_PRECISION, ..More::NONE },
-}];
+pub(super) const FMA_HOG: &[Load] =
+    &[Load { facts: &workload::FMA_HOG, first_guess: on_every_sm, ..CHAIN }];
 
 // Double-precision arithmetic: `fp64`, the victim, and `fp64-hog`. Counter: that of `fp64_chain`.
 

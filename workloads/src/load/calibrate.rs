@@ -168,9 +168,7 @@ fn slope(points: &[Point]) -> Option<(f64, f64)> {
 
 /// The next value: on the line through two points, or proportional to the only point.
 fn next_value(points: &[Point], target_ns: u64) -> f64 {
-    let Some(last) = points.last() else {
-        return 1.0;
-    };
+    let Some(last) = points.last() else { return 1.0 };
     let target = match slope(points) {
         Some((slope, _)) => last.value + (target_ns as f64 - last.elapsed_ns) / slope,
         None => last.value * target_ns as f64 / last.elapsed_ns,

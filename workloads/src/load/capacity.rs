@@ -7,7 +7,7 @@ use gpubench_record::WorkloadSpec;
 
 use super::calibrate::DEMAND_OF_SHARE;
 use super::error::spec;
-use super::{Gpu, Load, LoadError, More, Output, Params, Prepared, driver_calls};
+use super::{Gpu, Guess, Load, LoadError, More, Output, Params, Prepared, driver_calls};
 
 // `reserve`: allocates the memory of its share in one piece and frees it. Counter: `cuMemGetInfo`.
 //
@@ -29,11 +29,7 @@ fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
     Ok(gpu.props.has_own_memory().err().map(|error| error.to_string()))
 }
 
-fn of_share(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn of_share(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     let page = TlbStride::PAGE_BYTES;
     // Truncation gives fewer bytes.
     let bytes = (props.total_bytes as f64 * share * DEMAND_OF_SHARE) as u64;
@@ -62,7 +58,7 @@ pub(super) const MEMORY_HOG: &[Load] = &[Load {
     more: More { lacks, ..More::NONE },
 }];
 
-fn pieces(name: &'static str, props: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
+fn pieces(name: &'static str, props: &DeviceProps, _share: f64) -> Guess {
     let page = TlbStride::PAGE_BYTES;
     let bytes = (props.total_bytes / PIECES / page).max(1) * page;
     Ok(spec(name, [("bytes", bytes)]))

@@ -23,7 +23,8 @@ pub struct Load {
 }
 
 /// Parameters for a device, before calibration.
-type FirstGuess = fn(&'static str, &DeviceProps, f64) -> Result<WorkloadSpec, LoadError>;
+type FirstGuess = fn(&'static str, &DeviceProps, f64) -> Guess;
+pub(super) type Guess = Result<WorkloadSpec, LoadError>;
 pub(super) type Setup = fn(&Gpu, &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>;
 /// Checks results on the device.
 type Verify = fn(&'static str, &Gpu) -> Result<(), LoadError>;
@@ -78,7 +79,7 @@ impl Load {
     }
 
     /// Its parameters for a device, before calibration.
-    pub fn first_guess(&self, props: &DeviceProps, share: f64) -> Result<WorkloadSpec, LoadError> {
+    pub fn first_guess(&self, props: &DeviceProps, share: f64) -> Guess {
         (self.first_guess)(self.facts.name, props, share)
     }
 

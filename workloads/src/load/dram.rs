@@ -9,7 +9,7 @@ use gpubench_record::WorkloadSpec;
 
 use super::error::{spec, whole_sms};
 use super::l2::NO_SUCH_SUM;
-use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
+use super::{Gpu, Guess, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // A streaming copy through a buffer several times the size of L2, window after window.
 //
@@ -55,11 +55,7 @@ pub(super) fn copy_spec(
 }
 
 /// Parameters of an aggressor before calibration: every SM copies.
-pub(super) fn from_every_sm(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+pub(super) fn from_every_sm(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     copy_spec(name, props, share, props.full_grid(THREADS).blocks.into())
 }
 
@@ -177,41 +173,36 @@ pub(super) fn verify_copy(workload: &'static str, gpu: &Gpu) -> Result<(), LoadE
 
 pub(super) const STREAM: &[Load] = &[Load {
     facts: &workload::STREAM,
-    kernel: Some(Kernel::StreamCopy),
     first_guess: from_sms_of_share,
-    setup: |gpu, spec| Ok(Box::new(WindowCopy::new(gpu, spec)?)),
-    verify: Some(verify_copy),
-    more: More { expected: expected::DRAM, saturating_sms: expected::sms_of_copies, ..More::NONE },
+    more: More { saturating_sms: expected::sms_of_copies, ..COPY.more },
+    ..COPY
 }];
 
-fn from_sms_of_share(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn from_sms_of_share(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     copy_spec(name, props, share, whole_sms(name, props, share)?)
 }
 
 // `dram-copy`: a streaming copy from every SM.
 
-pub(super) const DRAM_COPY: &[Load] = &[Load {
+pub(super) const DRAM_COPY: &[Load] = &[COPY];
+
+const COPY: Load = Load {
     facts: &workload::DRAM_COPY,
     kernel: Some(Kernel::StreamCopy),
     first_guess: from_every_sm,
     setup: |gpu, spec| Ok(Box::new(WindowCopy::new(gpu, spec)?)),
     verify: Some(verify_copy),
     more: More { expected: expected::DRAM, ..More::NONE },
-}];
+};
 
 // `dram-read`: a streaming read from every SM. Counter: that of `stream_read`.
 
 pub(super) const DRAM_READ: &[Load] = &[Load {
     facts: &workload::DRAM_READ,
     kernel: Some(Kernel::StreamRead),
-    first_guess: from_every_sm,
     setup: setup_dram_read,
     verify: None,
-    more: More { expected: expected::DRAM, ..More::NONE },
+    ..COPY
 }];
 
 fn setup_dram_read(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
@@ -313,10 +304,9 @@ impl<P: Prepared> Prepared for (P, DeviceBuffer<u32>) {
 pub(super) const DRAM_WRITE: &[Load] = &[Load {
     facts: &workload::DRAM_WRITE,
     kernel: Some(Kernel::StreamWrite),
-    first_guess: from_every_sm,
     setup: setup_dram_write,
     verify: None,
-    more: More { expected: expected::DRAM, ..More::NONE },
+    ..COPY
 }];
 
 fn setup_dram_write(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {

@@ -10,7 +10,7 @@ use gpubench_record::WorkloadSpec;
 
 use super::error::spec;
 use super::pinned_copy::PINNED_BYTES_MAX;
-use super::{Gpu, Load, LoadError, More, Output, Params, Prepared};
+use super::{Gpu, Guess, Load, LoadError, More, Output, Params, Prepared};
 
 // `alloc`: allocating and freeing device memory, as requests. Counter: `cuMemGetInfo` while memory
 // is held; on the host, calls of `cuMemAlloc` and `cuMemFree`.
@@ -28,11 +28,7 @@ pub(super) const ALLOC: &[Load] = &[Load {
 }];
 
 /// Parameters before calibration: a thousandth of the memory at a time, in whole pages.
-fn rounds_spec(
-    name: &'static str,
-    props: &DeviceProps,
-    _share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn rounds_spec(name: &'static str, props: &DeviceProps, _share: f64) -> Guess {
     let page = TlbStride::PAGE_BYTES;
     let bytes = (props.total_bytes / MEMORY_PART / page).max(1) * page;
     Ok(spec(name, [("rounds", 1), ("bytes", bytes)]))
@@ -192,11 +188,7 @@ pub(super) const PIN_STORM: &[Load] = &[Load {
 const PINNED_PART: u64 = 16_384;
 
 /// Parameters before calibration.
-fn pinned_spec(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn pinned_spec(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     let mut spec = rounds_spec(name, props, share)?;
     let bytes = (props.total_bytes / PINNED_PART).clamp(4096, PINNED_BYTES_MAX);
     spec.params.insert("bytes".to_owned(), bytes / 4096 * 4096);

@@ -70,7 +70,6 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// The kind that the coordinator receives.
     pub fn kind(&self) -> RefusalKind {
         match self {
             Self::NoSuchLength { .. } => RefusalKind::Waived,

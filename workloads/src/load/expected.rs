@@ -171,7 +171,6 @@ pub(super) struct Measured {
 
 /// A device that can time requests.
 pub(super) trait Bench {
-    /// Times requests one at a time.
     fn measure(&mut self, spec: &WorkloadSpec, requests: usize) -> Result<Measured, LoadError>;
 
     /// Requests per second when the next request is always queued.

@@ -15,7 +15,7 @@ use gpubench_kernels::{Kernel, Launcher};
 use gpubench_record::WorkloadSpec;
 
 use super::error::{spec, whole_sms};
-use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared};
+use super::{Gpu, Guess, Load, LoadError, More, Output, Params, Part, Prepared};
 
 /// Slices in a second, in round figures: launches take most of the time on any device.
 const SLICES_PER_S: f64 = 305e3;
@@ -47,11 +47,7 @@ fn slices_per_s(spec: &WorkloadSpec) -> Option<f64> {
     Some(SLICES_PER_S * 2.0 * (rows * cols) as f64)
 }
 
-fn first_guess_inference(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn first_guess_inference(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     let rows = whole_sms(name, props, share)?;
     let cols = (rows * COLS_PER_SM).min(COLS_MAX);
     let weights_bytes = props.dram_buffer_bytes();
@@ -75,7 +71,6 @@ fn first_guess_inference(
     ))
 }
 
-/// The model and the state of one request.
 #[derive(Debug)]
 struct Decode {
     rows: u32,
@@ -301,7 +296,6 @@ impl Model {
     }
 }
 
-/// Numbers between -0.1 and 0.1 from a seed.
 fn numbers(count: u64, seed: u64) -> Vec<f32> {
     let number = |n: u64| {
         let bits = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (seed << 32));

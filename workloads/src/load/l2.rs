@@ -11,7 +11,7 @@ use gpubench_record::WorkloadSpec;
 use super::calibrate::DEMAND_OF_SHARE;
 use super::error::{spec, whole_sms};
 use super::launch::OneLaunch;
-use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
+use super::{Gpu, Guess, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // Repeated reads of a buffer that stays in L2.
 
@@ -123,18 +123,12 @@ fn verify_reads(workload: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 
 pub(super) const L2: &[Load] = &[Load {
     facts: &workload::L2,
-    kernel: Some(Kernel::L2Stream),
     first_guess: first_guess_l2,
-    setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
-    verify: Some(verify_reads),
-    more: More { expected: expected::L2, saturating_sms: expected::sms_of_loads, ..More::NONE },
+    more: More { saturating_sms: expected::sms_of_loads, ..READS.more },
+    ..READS
 }];
 
-fn first_guess_l2(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn first_guess_l2(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     let blocks = whole_sms(name, props, share)?;
     let bytes = buffer_bytes(name, props, share, DEMAND_OF_SHARE * share)?;
     Ok(reads_spec(name, blocks, bytes))
@@ -146,20 +140,18 @@ fn first_guess_l2(
 /// of the other side's data (as on GA100 and GH100).
 const STREAMED_PART: f64 = 0.4;
 
-pub(super) const L2_STREAM: &[Load] = &[Load {
+pub(super) const L2_STREAM: &[Load] = &[READS];
+
+const READS: Load = Load {
     facts: &workload::L2_STREAM,
     kernel: Some(Kernel::L2Stream),
     first_guess: first_guess_l2_stream,
     setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
     verify: Some(verify_reads),
     more: More { expected: expected::L2, ..More::NONE },
-}];
+};
 
-fn first_guess_l2_stream(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn first_guess_l2_stream(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     let bytes = buffer_bytes(name, props, share, STREAMED_PART)?;
     let blocks = props.full_grid(THREADS).blocks.into();
     Ok(reads_spec(name, blocks, bytes))
@@ -168,20 +160,10 @@ fn first_guess_l2_stream(
 // `l2-thrash`: reads of a buffer as large as L2, which evict a neighbour's data. Counter: that of
 // `l2_stream`, and `lts__t_sectors_lookup_miss.sum` of the neighbour.
 
-pub(super) const L2_THRASH: &[Load] = &[Load {
-    facts: &workload::L2_THRASH,
-    kernel: Some(Kernel::L2Stream),
-    first_guess: first_guess_l2_thrash,
-    setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
-    verify: Some(verify_reads),
-    more: More { expected: expected::L2, ..More::NONE },
-}];
+pub(super) const L2_THRASH: &[Load] =
+    &[Load { facts: &workload::L2_THRASH, first_guess: first_guess_l2_thrash, ..READS }];
 
-fn first_guess_l2_thrash(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn first_guess_l2_thrash(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     let bytes = buffer_bytes(name, props, share, 1.0)?;
     Ok(reads_spec(name, props.full_grid(THREADS).blocks.into(), bytes))
 }
@@ -204,15 +186,11 @@ pub(super) const ATOMICS: &[Load] = &Load::pair(
 
 const ADDITIONS: More = More { expected: expected::ATOMICS, ..More::NONE };
 
-fn of_share(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn of_share(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     Ok(words_spec(name, props, whole_sms(name, props, share)?))
 }
 
-fn of_all(name: &'static str, props: &DeviceProps, _: f64) -> Result<WorkloadSpec, LoadError> {
+fn of_all(name: &'static str, props: &DeviceProps, _: f64) -> Guess {
     Ok(words_spec(name, props, props.full_grid(THREADS).blocks.into()))
 }
 

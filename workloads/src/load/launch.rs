@@ -9,7 +9,7 @@ use gpubench_kernels::{Cost, Kernel, Launcher};
 use gpubench_record::WorkloadSpec;
 
 use super::error::spec;
-use super::{Gpu, Load, LoadError, More, Output, Params, Prepared};
+use super::{Gpu, Guess, Load, LoadError, More, Output, Params, Prepared};
 
 /// One launch per request, with its buffers.
 pub(super) struct OneLaunch<L> {
@@ -62,30 +62,26 @@ const LAUNCHES_PER_S: f64 = 430e3;
 const WAITED_LAUNCHES_PER_S: f64 = 148e3;
 
 pub(super) const LAUNCH: &[Load] = &[
-    Load {
-        facts: &workload::LAUNCH,
-        kernel: Some(Kernel::Tick),
-        first_guess: burst_spec,
-        setup: |gpu, spec| Ok(Box::new(Burst::new(gpu, spec, false)?)),
-        verify: Some(verify_burst),
-        more: More { expected: |_, _| Some(LAUNCHES_PER_S), ..More::NONE },
-    },
+    BURST,
     Load {
         facts: &workload::LAUNCH_SYNC,
-        kernel: Some(Kernel::Tick),
-        first_guess: burst_spec,
         setup: |gpu, spec| Ok(Box::new(Burst::new(gpu, spec, true)?)),
-        verify: Some(verify_burst),
         more: More { expected: |_, _| Some(WAITED_LAUNCHES_PER_S), ..More::NONE },
+        ..BURST
     },
 ];
 
+const BURST: Load = Load {
+    facts: &workload::LAUNCH,
+    kernel: Some(Kernel::Tick),
+    first_guess: burst_spec,
+    setup: |gpu, spec| Ok(Box::new(Burst::new(gpu, spec, false)?)),
+    verify: Some(verify_burst),
+    more: More { expected: |_, _| Some(LAUNCHES_PER_S), ..More::NONE },
+};
+
 /// Parameters before calibration.
-fn burst_spec(
-    name: &'static str,
-    props: &DeviceProps,
-    _share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn burst_spec(name: &'static str, props: &DeviceProps, _share: f64) -> Guess {
     let threads = props.warp_threads.max(1).into();
     Ok(spec(name, [("launches", 20), ("threads", threads)]))
 }
@@ -153,11 +149,4 @@ fn verify_burst(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
 // `launch-flood`: the smallest kernel without a pause, which keeps the launch path busy. Counter:
 // as in `launch`.
 
-pub(super) const LAUNCH_FLOOD: &[Load] = &[Load {
-    facts: &workload::LAUNCH_FLOOD,
-    kernel: Some(Kernel::Tick),
-    first_guess: burst_spec,
-    setup: |gpu, spec| Ok(Box::new(Burst::new(gpu, spec, false)?)),
-    verify: Some(verify_burst),
-    more: More { expected: |_, _| Some(LAUNCHES_PER_S), ..More::NONE },
-}];
+pub(super) const LAUNCH_FLOOD: &[Load] = &[Load { facts: &workload::LAUNCH_FLOOD, ..BURST }];

@@ -28,7 +28,7 @@ mod power_virus;
 mod stripes;
 
 pub use calibrate::{Calibrated, calibrate};
-use definition::More;
+use definition::{Guess, More};
 pub use definition::{Load, Prepared};
 pub use error::LoadError;
 use error::Params;

@@ -12,7 +12,7 @@ use super::arithmetic::THREADS;
 use super::error::{SIZE_MAX, spec, whole_sms};
 use super::l2::NO_SUCH_SUM;
 use super::launch::OneLaunch;
-use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared, expected};
+use super::{Gpu, Guess, Load, LoadError, More, Output, Params, Part, Prepared, expected};
 
 // L1: `l1`, the victim, and `l1-hog`. Counter: that of `l1_stream`.
 
@@ -59,19 +59,11 @@ pub(super) const SHARED: &[Load] = &Load::pair(
     [More { expected: expected::SHARED, ..More::NONE }; 2],
 );
 
-fn on_whole_sms(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn on_whole_sms(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     Ok(parts_spec(name, props, whole_sms(name, props, share)?, 1))
 }
 
-fn on_every_sm(
-    name: &'static str,
-    props: &DeviceProps,
-    _share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn on_every_sm(name: &'static str, props: &DeviceProps, _share: f64) -> Guess {
     let grid = props.full_grid(THREADS);
     let on_one_sm = grid.blocks / props.sm_count.max(1);
     Ok(parts_spec(name, props, grid.blocks.into(), on_one_sm))
@@ -123,18 +115,14 @@ pub(super) const TLB: &[Load] = &Load::pair(
 
 const PAGES: More = More { expected: expected::PAGES, ..More::NONE };
 
-fn of_share(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn of_share(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     let blocks = whole_sms(name, props, share)?;
     // Truncation gives fewer pages.
     let bytes = (props.tlb_buffer_bytes() as f64 * share) as u64;
     Ok(pages_spec(name, blocks, bytes))
 }
 
-fn of_all(name: &'static str, props: &DeviceProps, _: f64) -> Result<WorkloadSpec, LoadError> {
+fn of_all(name: &'static str, props: &DeviceProps, _: f64) -> Guess {
     let blocks = props.full_grid(THREADS).blocks;
     Ok(pages_spec(name, blocks.into(), props.tlb_buffer_bytes()))
 }
@@ -186,11 +174,7 @@ pub(super) const BLOCK_SLOTS: &[Load] = &[Load {
     more: More::NONE,
 }];
 
-fn first_guess_block_slots(
-    name: &'static str,
-    props: &DeviceProps,
-    _: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn first_guess_block_slots(name: &'static str, props: &DeviceProps, _: f64) -> Guess {
     // Slots may outnumber the warps that an SM holds.
     let per_sm = props.blocks_per_sm.min(props.threads_per_sm / props.warp_threads.max(1));
     Ok(spec(

@@ -21,7 +21,6 @@ const HOST_WORDS: usize = 1 << 13;
 /// Every byte of an output before a cell: a result that was never written shows.
 const CLEARED: u8 = 0xff;
 
-/// What requests leave behind.
 #[derive(Debug)]
 pub enum Output<'a> {
     /// Memory whose contents are a fixed function of the inputs after one cycle of requests.
@@ -69,9 +68,7 @@ impl Output<'_> {
 
     /// The parts on the device, each with its whole words.
     pub(super) fn on_device(&self) -> Vec<(DevicePtr, u64)> {
-        let Self::Parts(parts) = self else {
-            return Vec::new();
-        };
+        let Self::Parts(parts) = self else { return Vec::new() };
         let on_device = parts.iter().filter_map(|part| match *part {
             Part::Written(at, bytes) | Part::Kept(at, bytes) => Some((at, bytes / 8)),
             Part::Host(_) => None,
@@ -81,9 +78,7 @@ impl Output<'_> {
 
     /// Overwrites what kernels write.
     pub(crate) fn clear(&self, gpu: &Gpu) -> Result<(), DriverError> {
-        let Self::Parts(parts) = self else {
-            return Ok(());
-        };
+        let Self::Parts(parts) = self else { return Ok(()) };
         for part in parts {
             if let Part::Written(at, bytes) = *part {
                 at.fill_bytes(&gpu.context, CLEARED, bytes)?;
@@ -94,9 +89,7 @@ impl Output<'_> {
 
     /// The digest of all parts; `None` where there are none. The device must be idle.
     pub(crate) fn digest(&self, gpu: &Gpu) -> Result<Option<String>, DriverError> {
-        let Self::Parts(parts) = self else {
-            return Ok(None);
-        };
+        let Self::Parts(parts) = self else { return Ok(None) };
         let mut fold = 0;
         for part in parts {
             fold = match *part {

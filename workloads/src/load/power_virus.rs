@@ -11,7 +11,7 @@ use gpubench_record::WorkloadSpec;
 
 use super::arithmetic::{Chain, verify_chain};
 use super::dram::{WindowCopy, copy_spec, verify_copy};
-use super::{Gpu, Load, LoadError, More, Output, Params, Part, Prepared};
+use super::{Gpu, Guess, Load, LoadError, More, Output, Params, Part, Prepared};
 
 /// Bytes that an SM copies during one iteration of the chains: about the DRAM bandwidth per SM,
 /// similar for every generation.
@@ -26,11 +26,7 @@ pub(super) const POWER_VIRUS: &[Load] = &[Load {
     more: More::NONE,
 }];
 
-fn half_and_half(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
+fn half_and_half(name: &'static str, props: &DeviceProps, share: f64) -> Guess {
     let blocks = props.full_grid(super::arithmetic::THREADS).blocks / 2;
     let mut spec = copy_spec(name, props, share, blocks.max(1).into())?;
     spec.params.insert("iterations".to_owned(), 1_000);

@@ -85,7 +85,6 @@ struct Read {
     digest: u64,
 }
 
-/// What the reads of a window found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) reads: u64,
@@ -140,9 +139,7 @@ impl Stripes {
 
     /// Takes in the read under way, if it is complete; whether none is left.
     fn collect(&mut self) -> Result<bool, DriverError> {
-        let Some(read) = self.under_way else {
-            return Ok(true);
-        };
+        let Some(read) = self.under_way else { return Ok(true) };
         if !self.stream.is_done()? {
             return Ok(false);
         }

@@ -4,6 +4,7 @@ use gpubench_catalogue::workload::CATALOGUE;
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, SubAxis};
 
+use super::arithmetic::OF_WHOLE_DEVICE;
 use super::*;
 
 /// A very small device, from a public data sheet (T4).
@@ -97,7 +98,8 @@ fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadErr
                 let params = workload.first_guess(&props, share)?.params;
                 let fraction = |used: u64, of: u64| used as f64 / of as f64;
                 for blocks in ["blocks", "rows"].into_iter().filter_map(|key| params.get(key)) {
-                    assert!(fraction(*blocks, props.sm_count.into()) <= share);
+                    let waves = if share < 1.0 { 1.0 } else { OF_WHOLE_DEVICE as f64 };
+                    assert!(fraction(*blocks, props.sm_count.into()) <= share * waves);
                 }
                 let (l2, memory) = (props.l2_bytes, props.total_bytes);
                 let uses = [

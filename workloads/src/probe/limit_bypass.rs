@@ -18,7 +18,6 @@ const DEPTH: usize = 2;
 const LONG: u64 = 10;
 const PERSISTENT: u64 = 200;
 
-/// One request, and how it is submitted.
 struct Request {
     route: SubmitRoute,
     launch: Fp32Chain,

@@ -93,9 +93,7 @@ pub(super) fn until_refused<T>(
             }
             Err(error) => {
                 // An error without a code is not a refusal by the driver.
-                let Some(code) = error.code() else {
-                    return Err(error);
-                };
+                let Some(code) = error.code() else { return Err(error) };
                 if code != error::OUT_OF_MEMORY || bytes <= PIECE_MIN_BYTES {
                     allocation.refused_with = Some(code);
                     break;
@@ -126,7 +124,6 @@ const MATCHING_WORDS: u32 = 8;
 /// Maximum number of addresses that are reported, those of the first pages.
 const ADDRESSES_MAX: u64 = 64;
 
-/// The pattern on marked pages.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     page_words: u32,
@@ -151,7 +148,6 @@ impl Mark {
     }
 }
 
-/// A piece of memory in pages.
 struct Piece {
     memory: DeviceBuffer<u32>,
     pages: u64,
@@ -296,9 +292,7 @@ impl RunStep for ReadAddresses {
                 Ok(()) if words[..] == mark[..] => reads.marked += 1,
                 Ok(()) => reads.other += 1,
                 Err(error) => {
-                    let Some(code) = error.code() else {
-                        return Err(error.into());
-                    };
+                    let Some(code) = error.code() else { return Err(error.into()) };
                     reads.refused += 1;
                     reads.refused_with.get_or_insert(code);
                 }

@@ -6,6 +6,7 @@
 //!
 //! [`ReleaseMemory`]: gpubench_record::probe::step::ReleaseMemory
 
+mod canary;
 mod limit_bypass;
 mod memory;
 mod timing;
@@ -14,7 +15,10 @@ use gpubench_record::RefusalKind;
 use gpubench_record::probe::step::{ProbeReply, ProbeStep, Step};
 
 use crate::clock::{ClockError, Time};
+use crate::generator::DeviceError;
 use crate::load::{Gpu, LoadError};
+
+pub use canary::Canary;
 
 /// Memory that is kept between two steps.
 pub type KeptMemory = Vec<DeviceBuffer<u32>>;
@@ -25,6 +29,8 @@ pub struct StepContext<'a> {
     pub time: &'a dyn Time,
     /// Memory that is kept between two steps.
     pub kept: &'a mut KeptMemory,
+    /// The workloads of the canary, kept between two windows.
+    pub canary: &'a mut Option<Canary>,
 }
 
 trait RunStep: Step {
@@ -60,6 +66,7 @@ catalogue! {
     ExportMemory,
     ImportMemory,
     TimeDriverCalls,
+    RunCanary,
 }
 
 /// Events that mark the ends of this many requests; they block or spin as the tenant does.
@@ -68,7 +75,6 @@ fn end_events(gpu: &Gpu, count: usize) -> Result<Vec<Event>, DriverError> {
     (0..count).map(|_| Event::new(&gpu.context, kind)).collect()
 }
 
-/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     #[error(transparent)]
@@ -78,13 +84,15 @@ pub enum ProbeError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Clock(#[from] ClockError),
+    /// A request failed.
+    #[error(transparent)]
+    Request(#[from] DeviceError),
     /// A parameter of the step is not valid.
     #[error("{what}")]
     Parameter { what: String },
 }
 
 impl ProbeError {
-    /// The kind that the coordinator receives.
     pub fn kind(&self) -> RefusalKind {
         match self {
             Self::Driver(DriverError::HostMemory) => RefusalKind::Waived,
@@ -97,6 +105,7 @@ impl ProbeError {
         match self {
             Self::Driver(error) => error.code(),
             Self::Load(error) => error.code(),
+            Self::Request(error) => error.code,
             Self::Clock(_) | Self::Parameter { .. } => None,
         }
     }

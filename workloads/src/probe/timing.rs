@@ -80,7 +80,6 @@ impl Stamps {
         Ok(Self { rows })
     }
 
-    /// Number of stamps that fit.
     fn capacity(&self) -> usize {
         self.rows.len() / ROW_WORDS
     }

@@ -19,7 +19,6 @@ pub struct Process {
     pub parent: u32,
     pub group: u32,
     pub is_gone: bool,
-    /// Whether a signal has stopped it.
     pub is_stopped: bool,
 }
 

@@ -137,9 +137,7 @@ impl Program {
             let left_ns = until_ns.saturating_sub(clock.now_ns());
             let wait_ns = if ended { LAST_NS } else { left_ns.min(LOOK_NS) };
             match self.lines.recv_timeout(Duration::from_nanos(wait_ns)) {
-                Ok((number, at_ns, text)) => {
-                    return Received::Line { number, at_ns, text };
-                }
+                Ok((number, at_ns, text)) => return Received::Line { number, at_ns, text },
                 // Descendants of the program may still hold the descriptor open.
                 Err(RecvTimeoutError::Timeout) if ended => return Received::End,
                 Err(RecvTimeoutError::Timeout) if left_ns > LOOK_NS => {}

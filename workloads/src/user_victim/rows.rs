@@ -9,7 +9,6 @@ use super::{bad, in_s, read};
 use crate::clock::Clock;
 use crate::generator::DRAIN_NS_MAX;
 
-/// Builds the rows of one cell.
 #[derive(Debug)]
 pub(super) struct Rows {
     t0_ns: u64,
@@ -219,6 +218,7 @@ mod tests {
     const LOAD: LoadSpec = LoadSpec::Victim {
         warmup_end_ns: 10,
         closed_end_ns: 30,
+        depth: 1,
         sparse: None,
         open_start_ns: 40,
         open_end_ns: 100,

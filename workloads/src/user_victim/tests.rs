@@ -45,9 +45,7 @@ struct OneByOne<'m>(std::slice::Iter<'m, ToTenant>);
 
 impl Read for OneByOne<'_> {
     fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
-        let Some(message) = self.0.next() else {
-            return Ok(0);
-        };
+        let Some(message) = self.0.next() else { return Ok(0) };
         let line = match message {
             ToTenant::Go { t0_ns } => {
                 to_line(&ToTenant::Go { t0_ns: Clock::wall().now_ns() + t0_ns })
@@ -85,6 +83,7 @@ fn cell_of(ms: u64, log: &Path) -> [ToTenant; 2] {
         load: LoadSpec::Victim {
             warmup_end_ns: 10_000_000,
             closed_end_ns: end_ns / 2,
+            depth: 1,
             sparse: None,
             open_start_ns: end_ns / 2,
             open_end_ns: end_ns,

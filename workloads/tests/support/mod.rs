@@ -55,6 +55,7 @@ pub fn victim_cell(
         load: LoadSpec::Victim {
             warmup_end_ns: MS,
             closed_end_ns: 2 * MS,
+            depth: 1,
             sparse: None,
             open_start_ns: 3 * MS,
             open_end_ns: 15 * MS,

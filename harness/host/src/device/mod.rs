@@ -9,6 +9,7 @@ mod ceiling;
 pub mod identity;
 pub mod limits;
 pub mod lock;
+pub mod meters;
 pub mod mig;
 pub mod nvml;
 pub mod private_folder;

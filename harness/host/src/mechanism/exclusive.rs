@@ -7,7 +7,7 @@ use gpubench_plan::Availability;
 use gpubench_record::{Proof, Sharing, counted};
 
 use super::host::{Guard, HostError};
-use super::interface::{Requirement, USUAL};
+use super::interface::{About, Requirement, USUAL};
 use super::waivers::whole_device_is_closed;
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation, TenantEnv,
@@ -19,6 +19,13 @@ pub struct Exclusive;
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "exclusive",
     summary: "one tenant has the whole GPU: the reference that every mechanism is compared with",
+    about: About {
+        since: "any driver",
+        needs: "nothing",
+        changes: "nothing",
+        proof: "NVML lists no other process",
+        deployed_by: "a pod with a whole nvidia.com/gpu",
+    },
     group: "plain",
     sharing: Sharing::Reference,
     ..USUAL

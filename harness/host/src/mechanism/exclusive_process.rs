@@ -17,7 +17,7 @@ use gpubench_record::{Proof, Sharing};
 use super::exclusive::{NO_OTHER, no_other_process};
 use super::facts::EXCLUSIVE_PROCESS;
 use super::host::{Change, Guard, HostError};
-use super::interface::{Requirement, USUAL};
+use super::interface::{About, Requirement, USUAL};
 use super::waivers::{device_is_partitioned, held_by_others, settings_locked, waived};
 use super::{
     Configuration, HostFacts, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry,
@@ -36,6 +36,13 @@ const DEVICE_UNAVAILABLE: i32 = 46;
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "exclusive-process",
     summary: "compute mode EXCLUSIVE_PROCESS: one process is admitted, every other is refused",
+    about: About {
+        since: "any driver",
+        needs: "--allow-reconfigure, root",
+        changes: "compute mode",
+        proof: "a second process is refused with 46",
+        deployed_by: "batch queues that set the compute mode",
+    },
     group: "exclusive-process",
     reconfigures: true,
     sharing: Sharing::OneTenant,

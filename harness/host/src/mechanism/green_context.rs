@@ -14,7 +14,7 @@ use gpubench_record::wire::Inside;
 use gpubench_record::{Proof, Sharing};
 
 use super::host::{Guard, HostError};
-use super::interface::{Requirement, USUAL};
+use super::interface::{About, Requirement, USUAL};
 use super::waivers::{waived, whole_device_is_closed};
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -31,6 +31,13 @@ const CUDA_MIN: i32 = 12_040;
 pub(super) const ENTRY: MechanismEntry = MechanismEntry {
     name: "green-context",
     summary: "threads of one process, each with SMs of its own; memory and faults are shared",
+    about: About {
+        since: "driver 550, CUDA 12.4",
+        needs: "compute capability 7.0",
+        changes: "nothing",
+        proof: "one process, and no SM runs blocks of two tenants",
+        deployed_by: "serving engines, inside one program",
+    },
     group: "mps",
     sharing: Sharing::InSpace,
     tenants: Tenants::Threads(inside),
@@ -65,7 +72,7 @@ impl Mechanism for GreenContext {
 
     fn configuration(&self, _cx: &MechanismContext<'_>) -> Configuration {
         Configuration {
-            checks: OpeningChecks { sm_placement: true, over_limit_bytes: None },
+            checks: OpeningChecks { sm_placement: true, ..OpeningChecks::default() },
             ..Configuration::without_setup(&ENTRY, vec![ONE_PROCESS, DISJOINT])
         }
     }

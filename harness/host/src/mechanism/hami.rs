@@ -20,7 +20,7 @@ use gpubench_plan::Availability;
 use gpubench_record::{Proof, Sharing};
 
 use super::host::{Change, ControlError, Guard, HostError};
-use super::interface::{MEMORY_PCT, Requirement, USUAL};
+use super::interface::{About, MEMORY_PCT, Requirement, USUAL};
 use super::waivers::{device_is_partitioned, sharing_is_off, too_little_for_share, waived};
 use super::{
     Compute, ComputeLimit, Configuration, HostStage, InForce, Mechanism, MechanismContext,
@@ -48,6 +48,13 @@ pub const LIBRARY_FAULTS: [&str; 2] = ["SET_TASK_PID FAILED", "host pid is error
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "hami",
     summary: "a preloaded library limits the memory and the launches of each process",
+    about: About {
+        since: "any driver",
+        needs: "HAMi-core (--hami-lib)",
+        changes: "private folders",
+        proof: "the library is mapped and allocates; an allocation beyond the limit is refused",
+        deployed_by: "HAMi, Volcano vGPU",
+    },
     group: "plain",
     options: &[
         MEMORY_PCT,
@@ -98,15 +105,19 @@ impl Mechanism for Hami {
         }
         let options = &cx.profile.hami;
         too_little_for_share(cx, "memory", options.memory_pct)
-            .or_else(|| too_little_for_share(cx, "SMs", options.sm_pct))
+            .or_else(|| match cx.profile.asked {
+                Some(_) => None,
+                None => too_little_for_share(cx, "SMs", options.sm_pct),
+            })
             .unwrap_or(Availability::Available)
     }
 
     fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
         let options = &cx.profile.hami;
         let limit_mib = limit_mib(cx);
-        let (memory, sm) = (options.memory_pct, options.sm_pct);
-        let variant = format!("{}[memory={memory},sm={sm}]", ENTRY.name);
+        let (memory, sm) = (options.memory_pct, cx.profile.limit_of(options.sm_pct, 0));
+        let limits = cx.profile.limits_as_text(options.sm_pct);
+        let variant = format!("{}[memory={memory},sm={limits}]", ENTRY.name);
         Configuration {
             variant: variant.clone(),
             host_changes: vec!["a private folder for each tenant's accounting".to_owned()],
@@ -116,8 +127,8 @@ impl Mechanism for Hami {
                 allows_native: false,
             }),
             checks: OpeningChecks {
-                sm_placement: false,
                 over_limit_bytes: limit_mib.map(|mib| memory_cap::beyond_bytes(cx.facts, mib)),
+                ..OpeningChecks::default()
             },
             refuses_outsiders: false,
             memory_limit_bytes: limit_mib.map(|mib| mib << 20),
@@ -147,7 +158,8 @@ impl Mechanism for Hami {
         if let Some(mib) = limit_mib(cx) {
             put("CUDA_DEVICE_MEMORY_LIMIT", format!("{mib}M").into());
         }
-        put("CUDA_DEVICE_SM_LIMIT", options.sm_pct.to_string().into());
+        let sm = cx.profile.limit_of(options.sm_pct, slot);
+        put("CUDA_DEVICE_SM_LIMIT", sm.to_string().into());
         put("GPU_CORE_UTILIZATION_POLICY", "FORCE".into());
         let cache = folder.join(format!("tenant-{slot}.cache"));
         put("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache.into());
@@ -167,13 +179,18 @@ impl Mechanism for Hami {
         let mut proofs = vec![serves(&path, &library.hash, observed)];
         proofs.extend(limit_mib(cx).map(|mib| memory_cap::shown(mib, observed)));
         proofs.extend(mapped(&path, observed));
-        if cx.profile.hami.sm_pct < NO_LIMIT_PCT {
+        if is_limited(cx) {
             proofs.push(limiter(observed));
         }
         proofs.extend(memory_cap::over_limit(observed));
         proofs.extend(user_program::has_variables(observed));
         proofs
     }
+}
+
+/// Whether a tenant has a limit of SM time.
+fn is_limited(cx: &MechanismContext<'_>) -> bool {
+    (0..2).any(|slot| cx.profile.limit_of(cx.profile.hami.sm_pct, slot) < NO_LIMIT_PCT)
 }
 
 /// The memory limit of each tenant; `None` if there is none.
@@ -192,7 +209,7 @@ fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {
     if limit_mib(cx).is_some() {
         required.extend([memory_cap::SHOWN, memory_cap::OVER_LIMIT]);
     }
-    if cx.profile.hami.sm_pct < NO_LIMIT_PCT {
+    if is_limited(cx) {
         required.push(FINDS);
     }
     required.extend(user_program::required(cx));

@@ -1,9 +1,17 @@
 //! The result of setting up a host stage: daemon, instances, control groups, folder.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::host::{DaemonConfig, front_end, mps_control, mps_processes};
+use super::host::{DaemonConfig, Step, front_end, mps_control, mps_processes, run_step};
 use crate::device::mig::Instance;
+
+/// The command that proves a mechanism, with its variables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProofCommand {
+    pub step: Step,
+    pub variables: BTreeMap<String, String>,
+}
 
 /// What a mechanism set up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,6 +24,8 @@ pub struct InForce {
     /// Control group of each slot, the victim's first; empty if tenants are in none.
     pub groups: Vec<PathBuf>,
     pub folder: Option<PathBuf>,
+    /// The command that proves a described mechanism.
+    pub proof: Option<ProofCommand>,
 }
 
 impl InForce {
@@ -54,6 +64,16 @@ impl InForce {
         let mut pids = mps_processes(&daemon.pipes);
         pids.retain(|pid| !servers.contains(pid) && own != Some(*pid));
         Ok(pids)
+    }
+
+    /// Runs the command that proves a described mechanism, for these processes with a context on
+    /// the device. Returns what it printed; `None` without such a command.
+    pub fn prove(&self, processes: &[u32]) -> Option<Result<String, String>> {
+        let proof = self.proof.as_ref()?;
+        let mut variables = proof.variables.clone();
+        let pids: Vec<String> = processes.iter().map(u32::to_string).collect();
+        variables.insert("GPUBENCH_PIDS".to_owned(), pids.join(" "));
+        Some(run_step(&proof.step, &variables).map_err(|error| error.to_string()))
     }
 
     /// Disconnects a client through the daemon.

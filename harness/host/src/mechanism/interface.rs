@@ -107,6 +107,8 @@ pub struct OpeningChecks {
     pub sm_placement: bool,
     /// Whether an allocation of this size is refused.
     pub over_limit_bytes: Option<u64>,
+    /// When kernels of victim and neighbour ran that were launched at the same time.
+    pub time_slices: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -140,6 +142,7 @@ pub struct MechanismEntry {
     pub name: &'static str,
     /// One line for `gpubench list mechanisms`.
     pub summary: &'static str,
+    pub about: About,
     /// Mechanisms of one group run one after another without a change of the host in between.
     pub group: &'static str,
     /// Whether it requires a change to the host.
@@ -166,10 +169,24 @@ pub struct MechanismEntry {
     pub unprotected: Option<fn(&mut Profile)>,
 }
 
+/// What people ask about a mechanism first, as `gpubench list mechanisms` prints it.
+#[derive(Debug, Clone, Copy)]
+pub struct About {
+    /// The first driver that has it.
+    pub since: &'static str,
+    pub needs: &'static str,
+    /// What it changes on the host.
+    pub changes: &'static str,
+    /// What shows that it is in force.
+    pub proof: &'static str,
+    pub deployed_by: &'static str,
+}
+
 /// What most mechanisms have in common.
 pub(super) const USUAL: MechanismEntry = MechanismEntry {
     name: "",
     summary: "",
+    about: About { since: "", needs: "", changes: "", proof: "", deployed_by: "" },
     group: "",
     reconfigures: false,
     options: &[],

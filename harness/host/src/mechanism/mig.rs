@@ -15,7 +15,7 @@ use gpubench_plan::Availability;
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
-use super::interface::{Requirement, USUAL};
+use super::interface::{About, Requirement, USUAL};
 use super::mig_layout::{Layout, available, changes, enter, layout, variant};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -29,6 +29,13 @@ pub struct Mig;
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mig",
     summary: "each process has a hardware instance of its own",
+    about: About {
+        since: "driver 450",
+        needs: "a GPU with MIG; --allow-reconfigure, root",
+        changes: "MIG mode, instances",
+        proof: "UUID, SMs and memory of the instance of each tenant",
+        deployed_by: "the GPU Operator (mig-manager), DRA",
+    },
     group: "mig",
     reconfigures: true,
     options: &[OptionEntry {

@@ -259,8 +259,9 @@ pub(super) fn available(cx: &MechanismContext<'_>, text: &str, count: usize) -> 
         Layout::Existing(existing) => existing.first().map(|instance| instance.profile_id),
         Layout::Make(wanted) => wanted.first().map(|one| one.profile.id),
     };
-    if let Some(reason) = too_small(cx, victims) {
-        return waived(reason, Some("a larger instance first, or a smaller share"));
+    if let Some((reason, share)) = too_small(cx, victims) {
+        let remedy = format!("a larger instance first, or share = {share:.3} in the profile");
+        return waived(reason, Some(&remedy));
     }
     let reconfigures = matches!(layout, Layout::Make(_)) || facts.mig == Some(false);
     if reconfigures && !facts.allow_reconfigure {
@@ -285,24 +286,26 @@ fn mode_waiver(facts: &HostFacts) -> Option<Availability> {
         .or_else(|| held_by_others(facts, "MIG mode cannot be switched"))
 }
 
-/// Why an instance of this profile is too small for the victim's share; `None` if it is not.
-fn too_small(cx: &MechanismContext<'_>, profile_id: Option<u32>) -> Option<String> {
+/// Why an instance of this profile is too small for the victim's share, and the largest share that
+/// it has room for; `None` if it is not.
+fn too_small(cx: &MechanismContext<'_>, profile_id: Option<u32>) -> Option<(String, f64)> {
     let all = &cx.facts.mig_profiles;
     let profile = all.iter().find(|profile| Some(profile.id) == profile_id)?;
     let whole = all.iter().max_by_key(|profile| profile.sm_count)?;
     let needed = cx.profile.share.value() * DEMAND;
-    for (what, part, all) in [
+    let parts = [
         ("SMs", u64::from(profile.sm_count), u64::from(whole.sm_count)),
         ("memory", profile.memory_mib, whole.memory_mib),
-    ] {
-        if (part as f64) < needed * all as f64 {
-            return Some(format!(
-                "{} has {part} of {all} {what}, less than the victim needs ({needed:.3})",
-                profile.name
-            ));
-        }
-    }
-    None
+    ];
+    let of = |(_, part, all): &(&str, u64, u64)| *part as f64 / *all as f64;
+    let (what, part, all) = parts.into_iter().find(|one| of(one) < needed)?;
+    let reason = format!(
+        "{} has {part} of {all} {what}, less than the victim needs ({needed:.3})",
+        profile.name
+    );
+    // Rounded down to three digits, so that the share fits as it is printed.
+    let share = parts.iter().map(of).fold(1.0, f64::min) / DEMAND;
+    Some((reason, (share * 1e3).floor() / 1e3))
 }
 
 /// The share of an instance that equals this share of the whole device. Where SMs and memory are

@@ -9,7 +9,7 @@ use gpubench_plan::Availability;
 use gpubench_record::{Proof, Sharing};
 
 use super::host::{ControlError, Guard, HostError};
-use super::interface::USUAL;
+use super::interface::{About, USUAL};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, OptionEntry, TenantEnv, mig, mig_layout, mps,
@@ -21,6 +21,13 @@ pub struct MigMps;
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mig-mps",
     summary: "all processes share one hardware instance through an MPS server",
+    about: About {
+        since: "driver 450",
+        needs: "a GPU with MIG; --allow-reconfigure, root",
+        changes: "MIG mode, an instance, an MPS daemon",
+        proof: "the UUID of the instance, and the clients of the daemon",
+        deployed_by: "MIG profiles shared by MPS, set up by hand",
+    },
     group: "mig-mps",
     reconfigures: true,
     options: &[OptionEntry {

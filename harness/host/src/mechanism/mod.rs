@@ -18,6 +18,7 @@
 //! them.
 
 pub mod control_groups;
+mod described;
 mod elf;
 mod exclusive;
 mod exclusive_process;
@@ -42,13 +43,15 @@ mod stream_priority;
 #[cfg(test)]
 mod tests;
 mod time_slicing;
+mod time_slicing_capped;
 mod unprotected;
 mod user_program;
 mod waivers;
 
+pub use described::load;
 pub use facts::{HostFacts, HostInputs};
 pub use hami::LIBRARY_FAULTS;
-pub use in_force::InForce;
+pub use in_force::{InForce, ProofCommand};
 pub use interface::Requirement;
 pub use interface::{
     Compute, ComputeLimit, Configuration, HostStage, Mechanism, MechanismContext, OpeningChecks,
@@ -70,7 +73,11 @@ macro_rules! listed {
 /// Every mechanism, in report order.
 pub const CATALOGUE: &[&dyn Mechanism] = gpubench_catalogue::mechanisms!(listed);
 
+/// The catalogue and the mechanisms that the user describes.
+pub fn all() -> impl Iterator<Item = &'static dyn Mechanism> {
+    CATALOGUE.iter().chain(described::own()).copied()
+}
+
 pub fn find(name: &str) -> Option<&'static dyn Mechanism> {
-    let mut all = CATALOGUE.iter().copied();
-    all.find(|mechanism| mechanism.name() == name)
+    all().find(|mechanism| mechanism.name() == name)
 }

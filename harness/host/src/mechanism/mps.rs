@@ -22,7 +22,7 @@ use gpubench_record::{Proof, Sharing};
 
 use super::facts::EXCLUSIVE_PROCESS;
 use super::host::{Change, ControlError, DaemonConfig, Guard, HostError};
-use super::interface::{Requirement, USUAL};
+use super::interface::{About, Requirement, USUAL};
 use super::waivers::{waived, whole_device_is_closed};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -45,6 +45,13 @@ pub(super) const DAEMON: &str = "an MPS daemon of its own, in a private folder";
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps",
     summary: "kernels of all processes run side by side through an MPS server of their own",
+    about: About {
+        since: "any driver",
+        needs: "compute capability 7.0",
+        changes: "an MPS daemon",
+        proof: "the daemon lists every tenant as a client, and each sees all SMs",
+        deployed_by: "the Kubernetes device plugin (sharing.mps), DRA",
+    },
     group: "mps",
     options: &[OptionEntry {
         key: "exclusive_process",
@@ -196,13 +203,14 @@ pub(super) fn daemon_available(cx: &MechanismContext<'_>) -> Option<Availability
     })
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Form {
     /// Its server starts with the first client.
     Plain,
     Static,
-    /// With version 3 of the interface, in which servers have names.
-    Named,
+    /// With version 3 of the interface, in which servers have names, and the text of a
+    /// configuration file.
+    Named(Option<String>),
 }
 
 /// Starts a daemon in a private folder of its own.
@@ -220,7 +228,11 @@ pub(super) fn start(
         logs: folder.join("log"),
         device: device.to_owned(),
         static_partitions: form == Form::Static,
-        protocol: if form == Form::Named { 3 } else { 2 },
+        protocol: if matches!(form, Form::Named(_)) { 3 } else { 2 },
+        configuration: match form {
+            Form::Named(text) => text,
+            Form::Plain | Form::Static => None,
+        },
     };
     for path in [&folder, &daemon.pipes, &daemon.logs] {
         guard.make(Change::Folder { path: path.clone() })?;

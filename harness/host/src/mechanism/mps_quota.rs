@@ -18,7 +18,7 @@ use gpubench_plan::profile::options::Priority;
 use gpubench_record::{Proof, Sharing};
 
 use super::host::{Guard, HostError};
-use super::interface::{MEMORY_PCT, Requirement, USUAL};
+use super::interface::{About, MEMORY_PCT, Requirement, USUAL};
 use super::waivers::too_little_for_share;
 use super::{
     Compute, ComputeLimit, Configuration, InForce, Mechanism, MechanismContext, MechanismEntry,
@@ -36,6 +36,13 @@ const BELOW_NORMAL: &str = "1";
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps-quota",
     summary: "as mps, with a limit on the SMs and on the memory of each process",
+    about: About {
+        since: "any driver",
+        needs: "compute capability 7.0",
+        changes: "an MPS daemon",
+        proof: "the SMs that each tenant sees; an allocation beyond the limit is refused",
+        deployed_by: "the Kubernetes device plugin (sharing.mps), Amazon ECS (nvidiaMps)",
+    },
     group: "mps",
     options: &[
         OptionEntry {
@@ -62,14 +69,16 @@ impl Mechanism for MpsQuota {
 
     fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
         let options = &cx.profile.mps_quota;
-        too_little_for_share(cx, "SMs", options.pct)
+        let asked = cx.profile.asked.is_some();
+        let too_little = (!asked).then(|| too_little_for_share(cx, "SMs", options.pct)).flatten();
+        too_little
             .or_else(|| too_little_for_share(cx, "device memory", options.memory_pct))
             .unwrap_or_else(|| mps::availability(cx))
     }
 
     fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
         let options = &cx.profile.mps_quota;
-        let mut parts = vec![format!("pct={}", options.pct)];
+        let mut parts = vec![format!("pct={}", cx.profile.limits_as_text(options.pct))];
         if options.memory_pct < 100 {
             parts.push(format!("memory={}", options.memory_pct));
         }
@@ -84,13 +93,13 @@ impl Mechanism for MpsQuota {
             checks: OpeningChecks {
                 sm_placement: true,
                 over_limit_bytes: limit_mib.map(|mib| memory_cap::beyond_bytes(cx.facts, mib)),
+                ..OpeningChecks::default()
             },
             refuses_outsiders: mps::is_exclusive(cx),
             memory_limit_bytes: limit_mib.map(|mib| mib << 20),
-            compute_limit: (options.pct < 100).then(|| ComputeLimit {
-                share: f64::from(options.pct) / 100.0,
-                of: Compute::Arithmetic,
-            }),
+            compute_limit: Some(cx.profile.limit_of(options.pct, 0))
+                .filter(|&pct| pct < 100)
+                .map(|pct| ComputeLimit { share: f64::from(pct) / 100.0, of: Compute::Arithmetic }),
             required: required(cx),
         }
     }
@@ -103,7 +112,8 @@ impl Mechanism for MpsQuota {
         let options = &cx.profile.mps_quota;
         let mut env = mps::client_env(set_up);
         let mut put = |name: &str, value: String| env.insert(name.into(), value.into());
-        put("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", options.pct.to_string());
+        let pct = cx.profile.limit_of(options.pct, slot);
+        put("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", pct.to_string());
         if let Some(mib) = memory_limit_mib(cx) {
             put("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", format!("0={mib}MB"));
         }
@@ -118,7 +128,8 @@ impl Mechanism for MpsQuota {
         if proofs.is_empty() {
             return proofs;
         }
-        proofs.push(sms(cx.profile.mps_quota.pct, observed));
+        let pct = cx.profile.mps_quota.pct;
+        proofs.push(sms(|slot| cx.profile.limit_of(pct, slot), observed));
         if memory_limit_mib(cx).is_some() {
             proofs.extend(memory_cap::over_limit(observed));
         }
@@ -156,34 +167,30 @@ fn required(cx: &MechanismContext<'_>) -> Vec<Requirement> {
 const LEAST_SMS: u64 = 8;
 
 /// Whether every tenant sees at most its percentage of SMs, which MPS rounds down.
-fn sms(pct: u32, observed: &Observation) -> Proof {
+fn sms(pct: impl Fn(usize) -> u32, observed: &Observation) -> Proof {
     let Some(all) = observed.native_sm_count else {
         return PERCENTAGE.proof(false, "no tenant has reported the SMs of the whole device");
     };
-    let max_sms = (u64::from(all) * u64::from(pct) / 100).max(LEAST_SMS);
-    let reported: Vec<Option<u64>> =
-        observed.tenants.iter().map(|t| t.number("sm_count")).collect();
-    let within = |count: &Option<u64>| count.is_some_and(|count| (1..=max_sms).contains(&count));
-    let holds = !reported.is_empty() && reported.iter().all(within);
-    let counts: Vec<String> = observed
-        .tenants
-        .iter()
-        .zip(&reported)
-        .map(|(t, count)| {
-            let count = count.map_or_else(|| "nothing".to_owned(), |count| count.to_string());
-            let sm_placement = t
-                .sm_placement
-                .as_ref()
-                .map_or_else(String::new, |sms| format!(" (blocks ran on {})", sms.len()));
-            format!("{} {count}{sm_placement}", t.name())
-        })
-        .collect();
+    let max_sms = |slot: usize| (u64::from(all) * u64::from(pct(slot)) / 100).max(LEAST_SMS);
+    let within = |t: &TenantObservation| {
+        t.number("sm_count").is_some_and(|count| (1..=max_sms(t.slot)).contains(&count))
+    };
+    let limits = |t: &TenantObservation| max_sms(t.slot) < u64::from(all);
+    let holds = !observed.tenants.is_empty() && observed.tenants.iter().all(within);
+    let counts = observed.tenants.iter().map(|t| {
+        let count = t.number("sm_count");
+        let count = count.map_or_else(|| "nothing".to_owned(), |count| count.to_string());
+        let sm_placement = t
+            .sm_placement
+            .as_ref()
+            .map_or_else(String::new, |sms| format!(" (blocks ran on {})", sms.len()));
+        let (pct, most) = (pct(t.slot), max_sms(t.slot));
+        format!("{} {count}{sm_placement}, {pct} % is at most {most}", t.name())
+    });
+    let counts: Vec<String> = counts.collect();
     Proof {
-        limiter: holds && max_sms < u64::from(all),
-        ..PERCENTAGE.proof(
-            holds,
-            format!("of {all} SMs, {pct} % is at most {max_sms}; reported: {}", counts.join(", ")),
-        )
+        limiter: holds && observed.tenants.iter().any(limits),
+        ..PERCENTAGE.proof(holds, format!("of {all} SMs: {}", counts.join("; ")))
     }
 }
 
@@ -235,10 +242,13 @@ mod tests {
             (vec![Some(44), Some(42)], 33, false),
             (vec![Some(8), Some(8)], 1, true),
         ] {
-            let proof = sms(pct, &observed(&counts));
+            let proof = sms(|_| pct, &observed(&counts));
             assert_eq!((proof.holds, proof.limiter), (expected, expected), "{proof:?}");
         }
-        assert!(!sms(100, &observed(&[Some(132), Some(132)])).limiter, "no limit limits nothing");
+        assert!(
+            !sms(|_| 100, &observed(&[Some(132), Some(132)])).limiter,
+            "no limit limits nothing"
+        );
     }
 
     #[test]

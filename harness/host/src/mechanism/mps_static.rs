@@ -12,7 +12,7 @@ use gpubench_plan::Availability;
 use gpubench_record::{Proof, Sharing};
 
 use super::host::{ControlError, Guard, HostError, mps_control};
-use super::interface::{Requirement, USUAL};
+use super::interface::{About, Requirement, USUAL};
 use super::waivers::waived;
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -30,6 +30,13 @@ const CAPABILITY_MIN: (i32, i32) = (8, 0);
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps-static",
     summary: "as mps, with SMs of its own for each process, which no other may use",
+    about: About {
+        since: "driver 590, CUDA 13.1",
+        needs: "compute capability 8.0",
+        changes: "an MPS daemon",
+        proof: "no SM runs blocks of two tenants",
+        deployed_by: "MPS with -S, set up by hand",
+    },
     group: "mps-static",
     options: &[OptionEntry {
         key: "chunks",
@@ -75,7 +82,7 @@ impl Mechanism for MpsStatic {
                 // device.
                 allows_native: false,
             }),
-            checks: OpeningChecks { sm_placement: true, over_limit_bytes: None },
+            checks: OpeningChecks { sm_placement: true, ..OpeningChecks::default() },
             refuses_outsiders: mps::is_exclusive(cx),
             memory_limit_bytes: None,
             compute_limit: None,

@@ -21,6 +21,8 @@ pub struct Observation {
     pub mps_clients: Option<Vec<u32>>,
     /// Clients of our MPS daemon, as the daemon lists them, or its error; `None` without a daemon.
     pub daemon_clients: Option<Result<Vec<u32>, String>>,
+    /// What the command printed that proves a described mechanism, or its error.
+    pub proof_command: Option<Result<String, String>>,
     /// Attempts of neighbours or an outsider to open a context, which the mechanism must refuse:
     /// the name, and the `CUresult` of the refusal; `None` if the context was opened.
     pub access_attempts: Vec<(String, Option<i32>)>,
@@ -43,6 +45,8 @@ pub struct TenantObservation {
     pub facts: BTreeMap<String, String>,
     /// The SMs on which blocks of a kernel of its own ran.
     pub sm_placement: Option<Vec<u32>>,
+    /// When its traced kernel ran, on the device's clock.
+    pub spans_ns: Option<Vec<(u64, u64)>>,
     /// The result of an allocation beyond its limit.
     pub over_limit: Option<OverLimit>,
     /// Files mapped into its process while the samples were taken.
@@ -81,6 +85,7 @@ impl Observation {
             instances: Vec::new(),
             mps_clients: None,
             daemon_clients: None,
+            proof_command: None,
             access_attempts: Vec::new(),
             compute_mode: None,
             program: None,

@@ -15,7 +15,7 @@ use gpubench_record::wire::Inside;
 
 use super::green_context::{self, ONE_PROCESS, of_threads};
 use super::host::{Guard, HostError};
-use super::interface::Requirement;
+use super::interface::{About, Requirement};
 use super::waivers::whole_device_is_closed;
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation, TenantEnv,
@@ -30,6 +30,13 @@ const ENTRY: MechanismEntry = MechanismEntry {
     summary: "threads of one process; the victim's stream has the highest priority, a hint",
     tenants: Tenants::Threads(inside),
     // Threads of one process in both.
+    about: About {
+        since: "any driver",
+        needs: "nothing",
+        changes: "nothing",
+        proof: "one process, and priorities at both ends of the range of the driver",
+        deployed_by: "serving engines, inside one program",
+    },
     ..green_context::ENTRY
 };
 

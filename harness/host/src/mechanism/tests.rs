@@ -8,6 +8,7 @@ use gpubench_plan::profile::{Overrides, Profile, built_in};
 use gpubench_record::{Condition, MechanismProperties, ProofTime, Sharing};
 
 use super::facts::HamiLibrary;
+use super::interface::About;
 use super::{
     CATALOGUE, HostFacts, Mechanism, MechanismContext, Observation, OverLimit, TenantObservation,
     find,
@@ -27,6 +28,9 @@ fn entries_have_a_summary_and_options_with_accepted_values() {
         assert!(summary.len() > 20 && !summary.ends_with('.'), "{entry:?}");
         let keys: BTreeSet<&str> = entry.options.iter().map(|option| option.key).collect();
         assert_eq!(keys.len(), entry.options.len(), "{}", entry.name);
+        let About { since, needs, changes, proof, deployed_by } = entry.about;
+        let about = [since, needs, changes, proof, deployed_by];
+        assert!(about.iter().all(|text| !text.is_empty()), "{}: {about:?}", entry.name);
         for option in entry.options {
             assert!(!option.accepted.is_empty(), "{}.{}", entry.name, option.key);
         }
@@ -114,6 +118,14 @@ const ROWS: &[Row] = &[
         o.mps_clients = Some(vec![7, 8]);
     }),
     ("time-slicing", "a tenant runs on another device", |o| set_listed(o, &[7])),
+    ("time-slicing-capped", "an MPS server joins the contexts", |o| {
+        o.mps_clients = Some(vec![7, 8]);
+    }),
+    ("time-slicing-capped", "the contexts overlap", |o| o.tenants[1].spans_ns = Some(vec![(0, 9)])),
+    ("time-slicing-capped", "the cap is on another device", |o| {
+        fact(o, 0, "memory_total_bytes", &(80_000_u64 << 20).to_string());
+    }),
+    ("time-slicing-capped", "the cap is shown and not enforced", |o| grant(o)),
     ("mps", "a tenant does not find the daemon and runs beside it", |o| {
         o.daemon_clients = Some(Ok(vec![7]));
     }),
@@ -244,7 +256,7 @@ fn in_force(mechanism: &'static dyn Mechanism) -> Observation {
         _ => "132",
     };
     let memory_mib: u64 = match name {
-        "mps-memory" | "hami" => 40_000,
+        "mps-memory" | "time-slicing-capped" | "hami" => 40_000,
         "mig" => 39_000,
         _ => 79_000,
     };
@@ -254,6 +266,7 @@ fn in_force(mechanism: &'static dyn Mechanism) -> Observation {
             slot,
             pid: if slot == 0 || has_threads { 7 } else { 8 },
             sm_placement: Some(vec![2 * slot as u32 + 1, 2 * slot as u32 + 2]),
+            spans_ns: Some(vec![(3 * slot as u64, 3 * slot as u64 + 2), (8, 8)]),
             over_limit: Some(OverLimit { bytes: 1 << 30, refused_with: Some(2) }),
             mapped: Some(vec![LIBRARY.to_owned()]),
             visible_devices: Some(format!("MIG-aa-{instance}")),

@@ -7,7 +7,7 @@
 //! that there are no MPS clients, and that the compute mode admits several processes.
 //!
 //! `nvidia-smi compute-policy --set-timeslice` sets the length of a time slice, for the whole GPU
-//! and as root. NVML has no call for it; NVIDIA's own DRA driver runs the command
+//! and as root, since driver 455 (CUDA 11.1). NVML has no call for it; NVIDIA's DRA driver runs it
 //! (k8s-dra-driver-gpu, `cmd/gpu-kubelet-plugin/nvlib.go`).
 //!
 //! On a Kubernetes node it is `sharing.timeSlicing.resources: [{name: nvidia.com/gpu, replicas:
@@ -25,7 +25,7 @@ use gpubench_plan::profile::options::Slice;
 use gpubench_record::{Proof, Sharing};
 
 use super::host::{Change, Guard, HostError};
-use super::interface::{Requirement, USUAL};
+use super::interface::{About, Requirement, USUAL};
 use super::waivers::{device_is_partitioned, settings_locked, sharing_is_off, waived};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -38,6 +38,13 @@ pub struct TimeSlicing;
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "time-slicing",
     summary: "processes use the whole GPU in time slices, scheduled by the driver",
+    about: About {
+        since: "any driver; a slice of its own: driver 455",
+        needs: "root for a slice of its own",
+        changes: "nothing, or the time slice",
+        proof: "NVML lists each tenant as a process of its own, none as an MPS client",
+        deployed_by: "the Kubernetes device plugin (sharing.timeSlicing), DRA",
+    },
     group: "plain",
     options: &[OptionEntry {
         key: "slice",
@@ -127,9 +134,10 @@ fn slice(cx: &MechanismContext<'_>) -> Slice {
 }
 
 /// NVML lists every tenant, and none as a client of an MPS server.
-const OWN_CONTEXTS: Requirement = Requirement::during("a context of its own for each tenant");
+pub(super) const OWN_CONTEXTS: Requirement =
+    Requirement::during("a context of its own for each tenant");
 
-fn prove(observed: &Observation) -> Option<Proof> {
+pub(super) fn prove(observed: &Observation) -> Option<Proof> {
     if observed.condition.is_native() {
         return None;
     }

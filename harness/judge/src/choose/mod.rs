@@ -19,6 +19,7 @@ use gpubench_record::{
 pub use cost::{Cost, front};
 pub use need::{Need, NeedError};
 
+use gpubench_show::Labels;
 use measure::{measure, unmeasured};
 use need::{Bound, Figure, Rows, Step, What};
 
@@ -59,6 +60,8 @@ pub struct Finding {
 pub struct Candidate {
     pub name: String,
     pub variant: String,
+    /// Its label on a screen.
+    pub label: String,
     pub verdict: Verdict,
     pub findings: Vec<Finding>,
     pub cost: Cost,
@@ -90,6 +93,7 @@ pub fn is_of_model(records: &[&RunRecord]) -> bool {
 /// Every mechanism of the records but the reference, in their order, with its findings.
 pub fn candidates(records: &[&RunRecord], needs: &[Need]) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
+    let labels = Labels::of_records(records);
     for run in records {
         for row in run.mechanisms.iter().filter(|row| row.name != run.plan.reference) {
             if found.iter().any(|known| known.variant == row.variant) {
@@ -101,6 +105,7 @@ pub fn candidates(records: &[&RunRecord], needs: &[Need]) -> Vec<Candidate> {
             found.push(Candidate {
                 name: row.name.clone(),
                 variant: row.variant.clone(),
+                label: labels.get(&row.variant),
                 verdict: verdict.unwrap_or(Verdict::Unknown),
                 findings,
                 cost: Cost::of(records, &row.variant, needs),

@@ -112,7 +112,7 @@ impl Answer<'_> {
     fn answer(&self, page: &mut Page) {
         let (named, by) = (self.named(), self.by());
         if self.needs.is_empty() {
-            let names: Vec<&str> = named.iter().map(|one| one.variant.as_str()).collect();
+            let names: Vec<&str> = named.iter().map(|one| one.label.as_str()).collect();
             page.say(match names.as_slice() {
                 [] => "No mechanism is measured.".to_owned(),
                 names => format!(
@@ -127,7 +127,7 @@ impl Answer<'_> {
             page.say(format!("No mechanism meets every need{by}."));
             for one in ranked(self.candidates, true) {
                 let sentence =
-                    format!("{} fails no need; unknown: {}", one.variant, open(one).join(", "));
+                    format!("{} fails no need; unknown: {}", one.label, open(one).join(", "));
                 page.push(Line::new(sentence).marked("perhaps:", Paint::Weak));
             }
             return;
@@ -138,11 +138,11 @@ impl Answer<'_> {
         };
         let what =
             if first.verdict == Verdict::Meets { "meets every need" } else { "fails no need" };
-        let sentence = format!("{} {what}{by}{}.", first.variant, doubts(first));
+        let sentence = format!("{} {what}{by}{}.", first.label, doubts(first));
         page.push(Line::new(sentence).marked("use:", Paint::Good));
         for one in &named[1..] {
             page.push(
-                Line::new(format!("{}{}", one.variant, doubts(one))).marked("or:", Paint::Fair),
+                Line::new(format!("{}{}", one.label, doubts(one))).marked("or:", Paint::Fair),
             );
         }
         if named.len() > 1 {
@@ -158,7 +158,7 @@ impl Answer<'_> {
         let columns = columns.chain(self.needs.iter().map(|need| need.text.clone()));
         let rows = self.candidates.iter().map(|one| {
             let each = one.findings.iter().map(|found| painted(found.verdict, ""));
-            [Cell::text(&one.variant), painted(one.verdict, self.by())]
+            [Cell::text(&one.label), painted(one.verdict, self.by())]
                 .into_iter()
                 .chain(each)
                 .collect()
@@ -170,12 +170,12 @@ impl Answer<'_> {
     fn reasons(&self, page: &mut Page) {
         for one in self.candidates.iter().filter(|one| one.verdict == Verdict::Meets) {
             for found in &one.findings {
-                page.push(line(&one.variant, found, Paint::Good));
+                page.push(line(&one.label, found, Paint::Good));
             }
         }
         for one in self.candidates.iter().filter(|one| one.verdict == Verdict::Fails) {
             for found in one.findings.iter().filter(|found| found.verdict == Verdict::Fails) {
-                page.push(line(&one.variant, found, Paint::Bad));
+                page.push(line(&one.label, found, Paint::Bad));
             }
         }
         // One line for all mechanisms with the same reason, and for all needs of one that did not
@@ -203,7 +203,7 @@ impl Answer<'_> {
             }
         }
         for (found, all) in groups {
-            let names: Vec<&str> = all.iter().map(|one| one.variant.as_str()).collect();
+            let names: Vec<&str> = all.iter().map(|one| one.label.as_str()).collect();
             page.push(line(&names.join(", "), &found, Paint::Weak));
             if let Some((command, minutes)) = &found.measure {
                 let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
@@ -221,16 +221,15 @@ impl Answer<'_> {
     fn isolation_table(&self) -> Table {
         let isolation = isolation(self.records, self.candidates);
         let names = columns().into_iter().map(|(name, _)| name);
-        let heads = ["mechanism"].into_iter().chain(names).chain(["on the front"]);
+        let heads = ["mechanism"].into_iter().chain(names);
         let rows = self.candidates.iter().zip(isolation).map(|(one, ends)| {
             let level = |[worst, best]: [f64; 2]| match (worst.is_finite(), worst == best) {
                 (false, _) => "?".to_owned(),
                 (true, true) => format!("L{worst}"),
                 (true, false) => format!("L{worst}..L{best}"),
             };
-            let is_front = self.front.iter().any(|front| front.variant == one.variant);
-            let cells = std::iter::once(one.variant.clone()).chain(ends.into_iter().map(level));
-            cells.chain([if is_front { "yes" } else { "" }.to_owned()]).collect::<Vec<_>>()
+            let cells = std::iter::once(one.label.clone()).chain(ends.into_iter().map(level));
+            cells.collect::<Vec<_>>()
         });
         Table::plain(heads, rows).with_heading(format!("Isolation{}", self.by()))
     }
@@ -256,7 +255,7 @@ impl Answer<'_> {
             let ends = cost.throughput.as_ref().map(|[a, b]| span(a.value, b.value));
             let unusable = cost.unusable.as_ref();
             vec![
-                one.variant.clone(),
+                one.label.clone(),
                 cost.efficiency.as_ref().map(text).unwrap_or_default(),
                 ends.unwrap_or_default(),
                 unusable.map(|of| percent(of.share)).unwrap_or_default(),

@@ -273,6 +273,7 @@ impl Base {
             });
             if let Some(row) = operators.first() {
                 run.operator.push(gpubench_record::OperatorRow {
+                    progress: Vec::new(),
                     mechanism: mechanism.name.clone(),
                     variant: variant.clone(),
                     stp: draw.figure(1.5, "devices"),

@@ -2,7 +2,7 @@
 
 use gpubench_record::claim::{Need, Selection, VictimKind};
 use gpubench_record::{
-    Claim, Condition, Dose, Ends, Estimate, MechanismRow, OutcomeKind, Plan, Quantity, Role,
+    Cell, Claim, Condition, Dose, Ends, Estimate, MechanismRow, OutcomeKind, Plan, Quantity, Role,
     RunRecord,
 };
 use gpubench_stats::proportion::clopper_pearson;
@@ -62,14 +62,12 @@ fn is_met(need: Need, variant: &str, plan: &Plan) -> bool {
         Need::SaturatingVictim => victim_of(plan) == Some(VictimKind::Saturating),
         Need::EqualTenants => victim_of(plan) == Some(VictimKind::Equal),
         Need::OversubscribedQuotas => {
-            let quota = variant.split_once("pct=").map_or("", |(_, rest)| rest);
-            let digits = quota.find(|c: char| !c.is_ascii_digit()).unwrap_or(quota.len());
-            quota[..digits].parse().is_ok_and(|pct: u32| pct * plan.tenants > 100)
+            quotas(variant).is_some_and(|[own, each]| own + each * (plan.tenants - 1) > 100)
         }
+        Need::UnequalQuotas => quotas(variant).is_some_and(|[own, each]| own != each),
+        Need::Depth => plan.cells.iter().any(|cell| cell.shape.depth.is_some()),
         // No record of this version has any of these.
-        Need::Depth
-        | Need::UnequalQuotas
-        | Need::SliceLengths
+        Need::SliceLengths
         | Need::PausingNeighbours
         | Need::CacheAfterSwitch
         | Need::Root
@@ -80,14 +78,26 @@ fn is_met(need: Need, variant: &str, plan: &Plan) -> bool {
     }
 }
 
+/// The limits of the victim and of each neighbour in a variant, `pct=50` or `sm=10/90`.
+fn quotas(variant: &str) -> Option<[u32; 2]> {
+    let (_, rest) = variant.split_once("pct=").or_else(|| variant.split_once("sm="))?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '/').unwrap_or(rest.len());
+    let (own, each) = rest[..end].split_once('/').unwrap_or((&rest[..end], &rest[..end]));
+    Some([own.parse().ok()?, each.parse().ok()?])
+}
+
 /// How much the victims of a plan demand; unknown of a user's program, and of a share between an
 /// even one and the whole device.
 fn victim_of(plan: &Plan) -> Option<VictimKind> {
     let contended = plan.cells.iter().filter(|cell| cell.condition == Condition::C);
-    let mut neighbours = contended.flat_map(|cell| cell.tenants.iter().skip(1)).peekable();
+    let does_the_same = |cell: &Cell| {
+        let mut others = cell.tenants.iter().skip(1);
+        cell.is_of_equals() || others.all(|one| one.role == Role::Peer)
+    };
+    let mut contended = contended.peekable();
     if plan.user_victim.is_some() {
         None
-    } else if neighbours.peek().is_some() && neighbours.all(|one| one.role == Role::Peer) {
+    } else if contended.peek().is_some() && contended.all(does_the_same) {
         Some(VictimKind::Equal)
     } else if plan.share * f64::from(plan.tenants) <= 1.0 {
         Some(VictimKind::Abiding)
@@ -180,6 +190,7 @@ fn of_variant(
         Quantity::DeadVictims | Quantity::HarmedVictims | Quantity::DelayedVictims => {
             rows::faults(claim, quantity, run, variant)
         }
+        Quantity::Recovery => rows::recovery(run, variant),
         Quantity::Slowdown => rows::slowdown(claim, run, variant),
         Quantity::EarlyTail => early_tail(claim, run, variant),
         Quantity::MedianLatency | Quantity::TailLatency | Quantity::P99 => {
@@ -286,9 +297,12 @@ pub(super) fn latency(
     variant: &str,
 ) -> Vec<Found> {
     let tenants = claim.select.tenants.unwrap_or(run.plan.tenants);
-    let wanted = |key: &Key| key.dose.is_none() && key.fewer.unwrap_or(run.plan.tenants) == tenants;
+    let wanted = |key: &Key| {
+        let of = key.fewer.unwrap_or(run.plan.tenants);
+        key.dose.is_none() && key.shape.is_usual() && of == tenants
+    };
     let latency = match quantity {
-        Quantity::P99 => Latency::P99,
+        Quantity::P99 => Latency::Of(Quantile::P99),
         Quantity::MedianLatency => Latency::OverSolo(Quantile::Median),
         _ => Latency::OverSolo(Quantile::P99),
     };
@@ -305,7 +319,8 @@ pub(super) fn early_tail(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<F
     let Some(smallest) = measured.filter_map(|one| Dose::below_1(one.cell.dose)).min() else {
         return Vec::new();
     };
-    let wanted = |key: &Key| key.dose == Some(smallest) && key.fewer.is_none();
+    let wanted =
+        |key: &Key| key.dose == Some(smallest) && key.fewer.is_none() && key.shape.is_usual();
     let name =
         |pair: &str, aggressor: &str| format!("{pair} beside {aggressor} at dose {}", smallest.0);
     found(claim, Latency::TailOverMedian, run, variant, wanted, name)

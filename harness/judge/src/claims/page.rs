@@ -3,7 +3,7 @@
 use gpubench_plan::Ledger;
 use gpubench_record::counted;
 use gpubench_record::{Claim, ClaimRow, DeviceKind, RunRecord, Verdict};
-use gpubench_show::{Cell, Page, Paint, Table, VIRTUAL_TITLE};
+use gpubench_show::{Block, Cell, Page, Paint, Table, VIRTUAL_TITLE};
 use serde_json::{Value, json};
 
 use super::figures::{NO_RECORD, no_record};
@@ -33,6 +33,17 @@ fn painted(verdict: Verdict) -> Cell {
         Verdict::Untested => Paint::Faint,
     };
     Cell::text(verdict.as_str()).painted(paint, "")
+}
+
+/// What the claims of the ledger say.
+pub fn statements(ledger: &Ledger) -> Page {
+    let rows = ledger.claims.iter().map(|claim| {
+        let axis = claim.axis.as_str().to_owned();
+        [claim.id.clone(), claim.mechanisms.join(", "), axis, claim.statement.clone()]
+    });
+    let title = format!("Claims ledger: {}", counted(ledger.claims.len(), "claim"));
+    let table = Table::plain(["claim", "mechanism", "axis", "says"], rows);
+    page(title, [table.with_heading("Claims of the literature")])
 }
 
 /// The claims of the ledger with their tests.
@@ -102,8 +113,17 @@ pub fn recipes(ledger: &Ledger) -> Page {
     )
 }
 
-pub fn verdicts(records: &[Judged<'_>]) -> Page {
-    let mut tables = Vec::new();
+/// How much a page says of each claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// What was found, by verdict, and what would test the rest.
+    Summary,
+    /// Also test, source and what each was published for.
+    Full,
+}
+
+pub fn verdicts(records: &[Judged<'_>], detail: Detail) -> Page {
+    let mut blocks: Vec<Block> = Vec::new();
     if records.len() > 1 {
         let rows = together(records).into_iter().map(|(id, verdict, each)| {
             let each = each.map(|one| one.map_or_else(|| Cell::text(""), painted));
@@ -111,10 +131,15 @@ pub fn verdicts(records: &[Judged<'_>]) -> Page {
         });
         let mut columns = vec!["claim", "together"];
         columns.extend(records.iter().map(|one| one.name.as_str()));
-        tables.push(Table::new("", "All records", columns, rows));
+        blocks.push(Table::new("", "All records", columns, rows).into());
     }
     let columns = ["claim", "verdict", "says", "test", "figures", "source", "published for"];
     for one in records {
+        if detail == Detail::Summary {
+            blocks.push(Block::Heading(format!("{}: {}", one.name, counts(&one.run.claims))));
+            blocks.extend(by_verdict(one).into_iter().map(Block::Table));
+            continue;
+        }
         let rows = one.run.claims.iter().map(|row| {
             let about = row.published_for.as_deref().unwrap_or_default();
             let ClaimRow { id, statement, test, evidence, source, .. } = row;
@@ -123,7 +148,7 @@ pub fn verdicts(records: &[Judged<'_>]) -> Page {
             vec![id, painted(row.verdict), says, test, evidence, source, Cell::text(about)]
         });
         let heading = format!("{}: {}", one.name, counts(&one.run.claims));
-        tables.push(Table::new("", &heading, columns, rows));
+        blocks.push(Table::new("", &heading, columns, rows).into());
     }
     let without = |one: &&Judged<'_>| one.run.plan.claims.is_empty();
     let without = records.iter().filter(without).map(|one| {
@@ -133,8 +158,37 @@ pub fn verdicts(records: &[Judged<'_>]) -> Page {
     titles.dedup();
     let mut all = Page::new(format!("Claims: {}", titles.join("; ")));
     without.for_each(|notice| all.notice(notice));
-    tables.into_iter().for_each(|table| all.push(table));
+    all.blocks.extend(blocks);
     all
+}
+
+/// A table for each verdict that a record gives; claims that it does not test by what would.
+fn by_verdict(one: &Judged<'_>) -> Vec<Table> {
+    let of = |verdict: Verdict| one.run.claims.iter().filter(move |row| row.verdict == verdict);
+    let decided = [Verdict::Refuted, Verdict::Inconclusive, Verdict::Supported];
+    let decided = decided.into_iter().filter(|verdict| of(*verdict).next().is_some());
+    let found = decided.map(|verdict| {
+        let rows = of(verdict).map(|row| {
+            vec![Cell::text(&row.id), Cell::text(&row.statement), Cell::text(&row.evidence)]
+        });
+        let heading = format!("{}: {}", verdict.as_str(), of(verdict).count());
+        Table::plain(["claim", "says", "figures"], rows).with_heading(heading)
+    });
+    let mut tables: Vec<Table> = found.collect();
+    let mut needs: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in of(Verdict::Untested) {
+        let need = row.evidence.rsplit_once("; needs ").map_or(&*row.evidence, |(_, need)| need);
+        match needs.iter_mut().find(|(known, _)| *known == need) {
+            Some((_, ids)) => ids.push(&row.id),
+            None => needs.push((need, vec![&row.id])),
+        }
+    }
+    needs.sort_by_key(|(_, ids)| std::cmp::Reverse(ids.len()));
+    let rows = needs.iter().map(|(need, ids)| [(*need).to_owned(), ids.join(", ")]);
+    let untested = Table::plain(["what would test it", "claims"], rows);
+    let heading = format!("untested: {}", of(Verdict::Untested).count());
+    tables.extend((!needs.is_empty()).then(|| untested.with_heading(heading)));
+    tables
 }
 
 /// The same as one table, for CSV.

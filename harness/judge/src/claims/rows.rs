@@ -3,12 +3,13 @@
 use gpubench_record::fault::Harm;
 use gpubench_record::{
     Claim, Condition, Estimate, FaultTally, MatrixRow, OperatorRow, Outcome, OutcomeKind,
-    ProbeFound, Quantity, RunRecord, ServiceRow, SubAxis,
+    ProbeFound, Quantity, RunRecord, ServiceRow, SubAxis, VICTIM_DEPTH,
 };
 use gpubench_stats::{Confidence, Effect};
 
 use super::figures::{Found, inverse, share};
 use crate::figures::printed;
+use crate::score::SM_FAULT;
 
 /// Class of the faults that check the instrument.
 const CONTROL: &str = "control";
@@ -20,7 +21,8 @@ pub(super) fn matrix(
     pick: fn(&MatrixRow) -> &Option<Estimate>,
 ) -> Vec<Found> {
     let tenants = run.plan.tenants;
-    if claim.select.tenants.is_some_and(|wanted| wanted != tenants) {
+    let depth = claim.select.depth.is_none_or(|depth| depth == VICTIM_DEPTH);
+    if claim.select.tenants.is_some_and(|wanted| wanted != tenants) || !depth {
         return Vec::new();
     }
     let select = &claim.select;
@@ -169,6 +171,21 @@ pub(super) fn faults(
         .collect()
 }
 
+/// Time until a service has a new client after faults of an SM.
+pub(super) fn recovery(run: &RunRecord, variant: &str) -> Vec<Found> {
+    let rows = run.transients.iter();
+    let rows = rows.filter(|row| row.variant == variant && row.event == SM_FAULT);
+    rows.map(|row| Found {
+        variant: variant.to_owned(),
+        key: row.event.clone(),
+        estimate: match &row.back {
+            Some(back) if row.outcome.is_measured() => Ok(back.clone()),
+            _ => Err(because(&row.outcome)),
+        },
+    })
+    .collect()
+}
+
 /// Time for the same work beside so many tenants over the time solo.
 pub(super) fn slowdown(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<Found> {
     let tenants = claim.select.tenants.unwrap_or(run.plan.tenants);
@@ -176,6 +193,7 @@ pub(super) fn slowdown(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<Fou
         row.variant == variant
             && row.condition == Condition::C
             && row.tenants == tenants
+            && is_of_depth(claim, row)
             && is_selected(claim, row.sub_axis, row.aggressor.as_deref())
     };
     let rows = run.service.iter().filter(is_wanted);
@@ -198,6 +216,14 @@ pub(super) fn slowdown(claim: &Claim, run: &RunRecord, variant: &str) -> Vec<Fou
     }
     let rows = matrix(claim, run, variant, |row| &row.retention);
     rows.into_iter().map(|one| one.map(inverse)).collect()
+}
+
+/// Whether a row has the depth of queues that the claim is about; without one, the usual.
+fn is_of_depth(claim: &Claim, row: &ServiceRow) -> bool {
+    let [own, _] = row.shape.depths();
+    row.shape.load_pct.is_none()
+        && row.shape.neighbour_depth.is_none()
+        && own == claim.select.depth.unwrap_or(VICTIM_DEPTH)
 }
 
 fn is_selected(claim: &Claim, sub_axis: SubAxis, aggressor: Option<&str>) -> bool {

@@ -48,7 +48,7 @@ fn a_claim_about_other_tenants_is_untested_and_says_what_tests_it() -> Result<()
     };
     let (verdict, needs, evidence) = of(&abiding, "USER-2")?;
     assert_eq!((verdict, &needs[..]), (Verdict::Untested, &[Need::EqualTenants][..]));
-    assert!(evidence.contains("run the victim's load: no experiment"), "{evidence}");
+    assert!(evidence.contains("run the victim's load: the profile equal"), "{evidence}");
     let mut equal = abiding.clone();
     for cell in &mut equal.plan.cells {
         cell.tenants.iter_mut().skip(1).for_each(|one| one.role = Role::Peer);
@@ -223,8 +223,8 @@ fn a_latency_has_the_bound_of_late_requests() -> Result<(), Error> {
         Ok(run)
     };
     let beside = late_in(Condition::C)?;
-    let [value, lo, hi] = of(&punctual, Latency::P99)?;
-    let late = of(&beside, Latency::P99)?;
+    let [value, lo, hi] = of(&punctual, Latency::Of(Quantile::P99))?;
+    let late = of(&beside, Latency::Of(Quantile::P99))?;
     assert!((late[1] - (lo - 0.1 * value)).abs() < 1e-6 * value, "{late:?}");
     assert_eq!((late[0], late[2]), (value, hi));
     for (latency, is_of_tail) in

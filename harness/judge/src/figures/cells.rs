@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::{
-    Cell, CellResult, Condition, Dose, LostKind, OutcomeKind, Plan, PlannedPair, SubAxis,
+    Cell, CellResult, Condition, Dose, LostKind, OutcomeKind, Plan, PlannedPair, Shape, SubAxis,
 };
 
 use gpubench_stats::Confidence;
@@ -158,6 +158,7 @@ impl<'a> Cells<'a> {
                 && key.pair == *pair
                 && key.condition == Condition::C
                 && (key.dose, key.fewer) == (dose, None)
+                && key.shape.is_usual()
         })
     }
 
@@ -182,7 +183,11 @@ impl<'a> Cells<'a> {
 
     /// The native cells of the same victim in the same blocks.
     pub fn native_of(&self, key: &Key) -> Key {
-        Key { variant: self.plan.reference.clone(), ..key.with(Condition::N) }
+        Key {
+            variant: self.plan.reference.clone(),
+            shape: Shape::default(),
+            ..key.with(Condition::N)
+        }
     }
 
     pub fn blocks(&self, key: &Key) -> Option<&BTreeMap<u32, Planned<'a>>> {
@@ -264,6 +269,8 @@ pub struct Key {
     pub dose: Option<Dose>,
     /// The tenants of the cells of a sweep that has fewer than the plan. Scores use cells with all.
     pub fewer: Option<u32>,
+    /// Where the cells differ from the usual ones, which give the scores.
+    pub shape: Shape,
     pub condition: Condition,
 }
 
@@ -282,6 +289,7 @@ impl Key {
             },
             dose: Dose::below_1(cell.dose).filter(|_| contends),
             fewer: is_fewer.then_some(tenants),
+            shape: if contends { cell.shape } else { cell.shape.alone() },
             condition: cell.condition,
         }
     }
@@ -294,13 +302,14 @@ impl Key {
             pair: Pair { aggressor: None, ..pair.clone() },
             dose: None,
             fewer: None,
+            shape: Shape::default(),
             condition,
         }
     }
 
-    /// Whether its cells have all tenants and aggressors at dose 1.
+    /// Whether its cells have all tenants, the usual shape, and aggressors at dose 1.
     pub fn is_scored(&self) -> bool {
-        self.dose.is_none() && self.fewer.is_none()
+        self.dose.is_none() && self.fewer.is_none() && self.shape.is_usual()
     }
 
     /// The same victim in the same blocks, under another condition of the same variant.
@@ -309,6 +318,7 @@ impl Key {
         key.condition = condition;
         if !condition.has_aggressor() {
             (key.pair.aggressor, key.dose, key.fewer) = (None, None, None);
+            key.shape = key.shape.alone();
         }
         key
     }

@@ -67,8 +67,8 @@ pub fn logs(alone: &Alone<'_>, quantile: Quantile) -> Logs {
 /// A figure of the open loops of a contended pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Latency {
-    /// The p99 beside the aggressor, in ns.
-    P99,
+    /// A quantile in ns.
+    Of(Quantile),
     /// A quantile beside the aggressor over that of the solo cell of the same block.
     OverSolo(Quantile),
     /// The p99 over the median beside the aggressor, over the same of the solo cell: above 1 where
@@ -83,11 +83,11 @@ pub fn estimate(
     latency: Latency,
 ) -> Option<Result<Estimate, NoEstimate>> {
     let blocks = match latency {
-        Latency::P99 => {
+        Latency::Of(quantile) => {
             let trusted = trusted(cells, contended).measured.into_iter();
             let blocks = trusted.filter_map(|(_, cell)| {
-                let ns = Quantile::P99.ns(cell)?;
-                Some([ns, -ns * (-Quantile::P99.late(cell)).exp_m1(), 0.0])
+                let ns = quantile.ns(cell)?;
+                Some([ns, -ns * (-quantile.late(cell)).exp_m1(), 0.0])
             });
             blocks.collect()
         }
@@ -111,7 +111,7 @@ fn interval(
     let mean = |at: usize| blocks.iter().map(|block| block[at]).sum::<f64>() / blocks.len() as f64;
     let (down, up) = (mean(1), mean(2));
     let values = || blocks.iter().map(|[value, ..]| *value);
-    let (found, lo, hi) = if latency == Latency::P99 {
+    let (found, lo, hi) = if matches!(latency, Latency::Of(_)) {
         let mean = Effect::of_mean(&values().collect::<Vec<f64>>())?.interval(confidence)?;
         (printed(mean, "ns"), mean.lo - down, mean.hi + up)
     } else {

@@ -14,9 +14,11 @@
 //! | growth of the tail at the offered load | [`latency`] |
 //! | median and p99 of the open loop, and their ratios | [`latency`] |
 //! | progress of every tenant | [`progress`] |
+//! | the retention that native and solo cells let expect, which is no figure | [`expected`] |
 //! | the retention of each block, for charts | [`by_block`] |
 
 mod cells;
+pub mod expected;
 pub mod latency;
 pub mod lone;
 pub mod rates;

@@ -21,6 +21,26 @@ use crate::gate::{CLOSED_REQUESTS, open_loop_doubt};
 /// mode.
 pub const MODES_RATIO_MIN: f64 = 0.02;
 
+/// Completed requests of the closed loop, per second.
+pub fn closed_rate(cell: &CellResult) -> Option<f64> {
+    cell.figures.closed_rate_per_s
+}
+
+/// The offered rate of the open loop, per second.
+pub fn offered_rate(cell: &CellResult) -> Option<f64> {
+    cell.figures.offered_per_s
+}
+
+/// Requests that the open loop completed, per second.
+pub fn completed_rate(cell: &CellResult) -> Option<f64> {
+    cell.figures.goodput_per_s
+}
+
+/// By how many requests its queue grows, per second.
+pub fn growth(cell: &CellResult) -> Option<f64> {
+    cell.figures.backlog_slope_per_s
+}
+
 /// The logarithm of the closed-loop rate of a cell; `None` without a positive one.
 pub fn ln_rate(cell: &CellResult) -> Option<f64> {
     cell.figures.closed_rate_per_s.map(f64::ln).filter(|log| log.is_finite())
@@ -370,6 +390,8 @@ pub struct Progress<'a> {
     pub least: f64,
     pub most: f64,
     pub utilisation: f64,
+    /// Of each tenant, the victim first.
+    pub each: Vec<f64>,
     pub cell: &'a CellResult,
 }
 
@@ -393,6 +415,7 @@ impl<'a> Progress<'a> {
             most: progress.iter().copied().fold(0.0, f64::max),
             utilisation: used_by_victim(plan, calibration, contended, victim)
                 + used_by_neighbours(calibration, contended, &progress[1..]),
+            each: progress,
             cell: contended,
         })
     }

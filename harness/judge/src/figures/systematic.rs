@@ -227,6 +227,7 @@ mod tests {
             figures.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         CellResult {
             lone_ns: Vec::new(),
+            meters: Vec::new(),
             cell: crate::gate::fixture::cell(Condition::C),
             figures: serde_json::from_value(figures.into()).expect("known figures"),
             requests: BTreeMap::new(),

@@ -29,7 +29,8 @@ pub(super) fn measure(
     let have = done.clone().count();
     let requests = counted(have, "request");
     found.count_requests(CLOSED_REQUESTS, have);
-    match rate_per_s(&rows) {
+    let [depth, _] = observation.cell.depths();
+    match rate_per_s(&rows, depth as usize) {
         Some(rate) => {
             found.figures.closed_rate_per_s = finite(rate);
             let clock_mhz = observation.host.sm_clock_khz.map(|khz| khz as f64 / 1e3);
@@ -104,7 +105,7 @@ fn answered(victim: &Tenant<'_>, rows: &[SampleRow]) -> usize {
 
 /// Completions per second of a victim's closed loop; `None` where too few completed for a rate.
 pub fn closed_rate_per_s(rows: &[SampleRow]) -> Option<f64> {
-    rate_per_s(&samples::of_phase(rows, Phase::Closed))
+    rate_per_s(&samples::of_phase(rows, Phase::Closed), 1)
 }
 
 /// Requests that completed with the right result.
@@ -120,7 +121,18 @@ pub(super) fn completed(rows: &[SampleRow]) -> impl Iterator<Item = &SampleRow> 
 /// cycle at each end. The last request is the first to complete after the window's end, and by
 /// Wald's identity `E[span] = E[cycles] * E[cycle]` for such a stopping rule, so cutting there
 /// favours neither long nor short requests.
-fn rate_per_s(rows: &[SampleRow]) -> Option<f64> {
+///
+/// With more outstanding the first requests wait for those of the warm-up, and the last ones end
+/// with less behind them: the cycles between the first completion and the last one that left a full
+/// queue.
+fn rate_per_s(rows: &[SampleRow], depth: usize) -> Option<f64> {
+    if depth > 1 {
+        let mut done_ns: Vec<u64> = completed(rows).map(|row| row.t_done_ns).collect();
+        done_ns.sort_unstable();
+        let cycles = done_ns.len().checked_sub(depth).filter(|&n| n >= COMPLETIONS_MIN)?;
+        let span_ns = done_ns[cycles].checked_sub(done_ns[0]).filter(|&ns| ns > 0)?;
+        return Some(cycles as f64 * 1e9 / span_ns as f64);
+    }
     let start_ns = rows.first()?.t_sched_ns;
     let done_ns = completed(rows).map(|row| row.t_done_ns);
     let (count, end_ns) = (done_ns.clone().count(), done_ns.max()?);
@@ -232,6 +244,21 @@ mod tests {
 
     use crate::gate::fixture::few_closed;
     use crate::gate::fixture::{MS, World, row};
+
+    /// A server of one request at a time has the same rate at every depth, whatever the warm-up
+    /// left in its queue and although the last requests have less behind them.
+    #[test]
+    fn a_serial_server_has_one_rate_at_every_depth() {
+        for depth in [1_u64, 2, 4] {
+            let done = |seq: u64| (seq + 1) * MS;
+            let issued = |seq: u64| if seq < depth { 0 } else { done(seq - depth) };
+            let rows: Vec<_> = (depth..depth + 40)
+                .map(|seq| row(seq, Phase::Closed, issued(seq), done(seq)))
+                .collect();
+            let rate = super::rate_per_s(&rows, depth as usize).expect("a rate");
+            assert!((rate - 1000.0).abs() < 1e-9, "depth {depth}: {rate}");
+        }
+    }
 
     #[test]
     fn noise_alone_fails_neither_gate() {

@@ -6,9 +6,9 @@ use std::path::Path;
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
     Cell, CellResult, CellTenant, Condition, Control, CpuGaps, Durations, EccCounts, EccSpan,
-    ExpectedAnswer, FaultFacts, FaultTrial, Gaps, OutputCheck, Phase, PhaseGaps, Proof,
-    RequiredProof, Role, RunRecord, SampleRow, SampleStatus, SubAxis, TenantResult, Thresholds,
-    Unobserved,
+    EventObserved, ExpectedAnswer, FaultFacts, FaultTrial, Gaps, OutputCheck, Phase, PhaseGaps,
+    Proof, RequiredProof, Role, RunRecord, SampleRow, SampleStatus, Shape, SubAxis, TenantResult,
+    Thresholds, Unobserved,
 };
 use gpubench_stats::{ScheduleRng, poisson_schedule_ns};
 use gpubench_store::Record;
@@ -69,6 +69,7 @@ pub(crate) struct World {
     pub calibrated_service_ns: Option<u64>,
     pub steal: Option<f64>,
     pub speed_ln: Option<[f64; 2]>,
+    pub event: Option<EventObserved>,
     /// The victim's lost CPU time.
     pub cpu_gaps: Option<CpuGaps>,
     /// Output of each tenant; none for those that are missing.
@@ -117,6 +118,7 @@ impl World {
             calibrated_service_ns: Some(service_ns),
             steal: Some(0.0),
             speed_ln: Some([0.0, 0.0]),
+            event: None,
             cpu_gaps: Some(CpuGaps::default()),
             outputs: Vec::new(),
             proofs: Vec::new(),
@@ -176,6 +178,8 @@ impl World {
             other_clocks: self.other_clocks.as_deref(),
             unobserved: &self.unobserved,
             sm_clock_khz: Some(1_980_000),
+            event: self.event.as_ref(),
+            meters: &[],
             steal: self.steal,
             speed_ln: self.speed_ln,
             proofs: Proofs::OfCell {
@@ -228,6 +232,7 @@ pub(crate) fn cell(condition: Condition) -> Cell {
         schedule_seed: SEED,
         closed_only: false,
         sparse: None,
+        shape: Shape::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::{
-    Condition, EccSpan, Gate, GateState, Proof, ProofTime, RequiredProof, Unobserved,
+    Condition, EccSpan, Event, Gate, GateState, Proof, ProofTime, RequiredProof, Unobserved,
 };
 
 use super::catalogue::finite;
@@ -20,6 +20,9 @@ const SPOILING: &[(u64, &str)] =
 /// Reasons that the gate names and accepts: the driver limits the clock as it does for any load.
 const ACCEPTED: &[(u64, &str)] = &[(0x04, "sw power cap"), (0x20, "sw thermal slowdown")];
 
+/// "Preemptive cleanup" (Xid errors of the driver): what a killed process left is taken away.
+const CLEANUP: u32 = 45;
+
 pub(super) const VIRTUAL: &str = "n/a (virtual time)";
 
 pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
@@ -34,7 +37,10 @@ pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
         found,
     );
     throttle(host, found);
-    let xids = host.xids.map(|xids| xids.iter().map(xid_text).collect());
+    // The driver reports the process that the cell kills.
+    let kills = observation.cell.shape.event.is_some_and(Event::kills);
+    let is_spoiling = |xid: &&CellXid| !(kills && xid.number == CLEANUP);
+    let xids = host.xids.map(|xids| xids.iter().filter(is_spoiling).map(xid_text).collect());
     listed(
         Gate::Xid,
         "the device reported no Xid",

@@ -25,6 +25,7 @@ mod spans;
 mod tenant_figures;
 #[cfg(test)]
 mod tests;
+mod transient;
 
 use gpubench_record::{CellResult, Gate, GateResult, GateScope, GateState, Role};
 
@@ -99,6 +100,12 @@ pub fn judge(observation: &CellObservation<'_>) -> Result<CellResult, GateError>
     let victim = checked_victim(observation)?;
     let windows = Windows::of(observation.durations);
     let mut found = Findings::default();
+    if observation.cell.shape.event.is_some() {
+        transient::judge(observation, victim, windows.closed, &mut found);
+        host::judge(observation, &mut found);
+        host::judge_surroundings(observation, &mut found);
+        return Ok(result(observation, found, Vec::new()));
+    }
     samples::judge(observation, &mut found);
     samples::count(victim, &mut found);
     closed::measure(observation, victim, windows.closed, &mut found);
@@ -112,16 +119,22 @@ pub fn judge(observation: &CellObservation<'_>) -> Result<CellResult, GateError>
     tenant_figures::measure(observation, &windows, &mut found);
     cpu_gaps::judge(observation, victim, &windows, &mut found);
     host::judge_surroundings(observation, &mut found);
+    let lone_ns = lone::latencies_ns(observation, victim, &windows);
+    Ok(result(observation, found, lone_ns))
+}
+
+fn result(observation: &CellObservation<'_>, found: Findings, lone_ns: Vec<u64>) -> CellResult {
     let tenants = observation.tenants.iter();
-    Ok(CellResult {
+    CellResult {
         cell: observation.cell.clone(),
         outcome: found.outcome(),
         figures: found.figures,
-        lone_ns: lone::latencies_ns(observation, victim, &windows),
+        lone_ns,
         requests: found.requests,
         gates: found.gates,
         tenant_results: tenants.map(|tenant| tenant.result.clone()).collect(),
-    })
+        meters: observation.host.meters.to_vec(),
+    }
 }
 
 fn checked_victim<'a>(observation: &CellObservation<'a>) -> Result<&'a Tenant<'a>, GateError> {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::{
-    Bursts, Cell, Durations, EccSpan, Role, SampleRow, TenantResult, Thresholds, Unobserved,
+    Bursts, Cell, Durations, EccSpan, EventObserved, MeterReading, Role, SampleRow, TenantResult,
+    Thresholds, Unobserved,
 };
 
 use super::{CellXid, Proofs};
@@ -82,6 +83,10 @@ pub struct Host<'a> {
     pub unobserved: &'a BTreeMap<Unobserved, String>,
     /// Mean clock of the SMs in the closed loop.
     pub sm_clock_khz: Option<u64>,
+    /// The event of the cell; `None` where it has none.
+    pub event: Option<&'a EventObserved>,
+    /// Readings of the vendor's counters.
+    pub meters: &'a [MeterReading],
     /// Share of CPU time that a hypervisor took, 0 to 1.
     pub steal: Option<f64>,
     /// Speed of the device over its first speed, as logarithms: by the check kernel before the cell

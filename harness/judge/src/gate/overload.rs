@@ -6,7 +6,7 @@
 //! M/M/1 queue at half load exceeds ten requests at one instant in two thousand (`0.5^11`).
 
 use gpubench_record::sample::MISSING;
-use gpubench_record::{Condition, Gate, GateState, Phase, SampleRow, SampleStatus};
+use gpubench_record::{Cell, Gate, GateState, Phase, SampleRow, SampleStatus};
 
 use super::catalogue::finite;
 use super::quantiles::{DurationsNs, lateness_p99_ns};
@@ -40,7 +40,7 @@ pub(super) fn judge(
     let queue = Queue::of(&offered_ns, &ended_ns(victim, &rows), windows.open);
     throughput(&queue, windows.open, found);
     let why = queue.overload(victim.result.overloaded);
-    overload_gate(observation.cell.condition, why.as_deref(), found);
+    overload_gate(observation.cell, why.as_deref(), found);
     found.numbers(Some(queue.at_end), Some(queue.allowed()), "requests");
     lateness::judge_schedule(planned_ns.as_deref(), &rows, why.is_some(), found);
     if why.is_none() {
@@ -182,11 +182,15 @@ fn throughput(queue: &Queue, open: Span, found: &mut Findings) {
 }
 
 /// Overload fails a native or solo cell. In a contended cell it is not evaluated here: whether it
-/// is the neighbour's doing depends on N and S of the same block, and `score` decides that.
-fn overload_gate(condition: Condition, why: Option<&str>, found: &mut Findings) {
+/// is the neighbour's doing depends on N and S of the same block, and `score` decides that. At a
+/// load of its own a cell is there to show whether it is overloaded.
+fn overload_gate(cell: &Cell, why: Option<&str>, found: &mut Findings) {
     match why {
         None => found.holds(Gate::Overload, true, "the victim kept up with its schedule"),
-        Some(why) if condition.has_aggressor() => {
+        Some(why) if cell.shape.load_pct.is_some() => {
+            found.gate(Gate::Overload, GateState::NotEvaluated, format!("{why}; no percentiles"));
+        }
+        Some(why) if cell.condition.has_aggressor() => {
             let detail = format!("{why}; no percentiles; held against N and S by scoring");
             found.gate(Gate::Overload, GateState::NotEvaluated, detail);
         }

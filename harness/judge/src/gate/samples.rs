@@ -19,6 +19,20 @@ pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
     idle_neighbours(observation.tenants, found);
 }
 
+/// The same of the victim alone, beside neighbours that an event ends. Its failed requests are what
+/// the event did.
+pub(super) fn judge_victim(
+    observation: &CellObservation<'_>,
+    victim: &Tenant<'_>,
+    found: &mut Findings,
+) {
+    alive(&CellObservation { tenants: &observation.tenants[..1], ..*observation }, found);
+    complete(&observation.tenants[..1], found);
+    let good = victim.rows.iter().filter(|row| row.status != SampleStatus::Error);
+    let rows: Vec<SampleRow> = good.copied().collect();
+    results(&[Tenant { rows: &rows, ..*victim }], found);
+}
+
 /// The death of the victim makes the cell failed: the cell has no speed to report. The death of a
 /// neighbour makes the cell inconclusive.
 fn alive(observation: &CellObservation<'_>, found: &mut Findings) {

@@ -26,6 +26,7 @@ mod fault;
 mod jitter;
 mod level;
 mod memory;
+mod meters;
 mod operator;
 mod probe_figures;
 mod reference;
@@ -37,11 +38,13 @@ mod tally;
 mod tenant_limit;
 #[cfg(test)]
 mod tests;
+mod transient;
 mod word;
 
 use gpubench_record::{
-    Axis, Calibration, CellResult, DoseCurve, FaultResult, FaultTally, MatrixRow, MechanismRow,
-    OperatorRow, OverallRow, Plan, ProbeFigure, ProbeResult, ServiceRow, TenantLimit,
+    AttributionRow, Axis, Calibration, CellResult, DoseCurve, EnergyRow, FaultResult, FaultTally,
+    MatrixRow, MechanismRow, OperatorRow, OverallRow, Plan, ProbeFigure, ProbeResult, ServiceRow,
+    TenantLimit, TransientRow,
 };
 
 use crate::figures::{Cells, CellsError, Reading};
@@ -52,6 +55,7 @@ use row::Row;
 pub use row::Straddling;
 pub use row::plans_jitter;
 pub use tally::{MACHINE_HASH, Pooled, pool};
+pub use transient::SM_FAULT;
 
 /// The version of the rules, as records name it.
 pub const VERSION: &str = "scoring-v4";
@@ -83,6 +87,12 @@ pub struct Scored {
     pub fault_tallies: Vec<FaultTally>,
     /// How victims kept the promised latency, also at smaller numbers of tenants.
     pub service: Vec<ServiceRow>,
+    /// What events of neighbours did.
+    pub transients: Vec<TransientRow>,
+    /// Energy for a request.
+    pub energy: Vec<EnergyRow>,
+    /// What counters say that tenants used.
+    pub attribution: Vec<AttributionRow>,
     /// The number of tenants at which the promised latency is kept.
     pub tenant_limits: Vec<TenantLimit>,
     pub dose_curves: Vec<DoseCurve>,
@@ -108,6 +118,9 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, CellsError> {
         tenant_limits: tenant_limit::limits(input.plan, &service),
         dose_curves: dose::curves(&context),
         service,
+        transients: transient::rows(&context),
+        energy: meters::energy(&context),
+        attribution: meters::attribution(&context),
         operator: operator::rows(&context),
     })
 }

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{Cell, Condition, Estimate, OperatorRow, Plan, Role, SubAxis, TenantTime};
+use gpubench_record::{
+    Cell, Condition, Estimate, OperatorRow, Plan, Role, SubAxis, TenantProgress, TenantTime,
+};
 use gpubench_stats::effect::Effect;
 use gpubench_stats::{Confidence, NoEstimate};
 
@@ -51,7 +53,7 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<OperatorRow> {
 /// The row of a cell; `None` without contention at full dose, and with a peer.
 fn subject<'a>(plan: &Plan, cell: &'a Cell) -> Option<Subject<'a>> {
     let has_peer = cell.tenants.iter().any(|one| one.role == Role::Peer);
-    if cell.dose < 1.0 || has_peer {
+    if cell.dose < 1.0 || has_peer || !cell.shape.is_usual() {
         return None;
     }
     let mut planned = plan.mechanisms.iter();
@@ -90,7 +92,28 @@ fn row(key: &Subject<'_>, blocks: &[Progress<'_>]) -> Result<Option<OperatorRow>
         jain: mean("index", |block| block.fairness.jain)?,
         utilisation: mean("of the device", |block| block.utilisation)?,
         gpu_time: gpu_time(blocks).unwrap_or_default(),
+        progress: progress(blocks)?,
     }))
+}
+
+/// The progress of each tenant, and its share of all work, where all do the same.
+fn progress(blocks: &[Progress<'_>]) -> Result<Vec<TenantProgress>, NoEstimate> {
+    let equal = blocks.first().filter(|one| one.cell.cell.is_of_equals());
+    let tenants = equal.map_or(&[][..], |one| &one.cell.cell.tenants);
+    let mean = |values: Vec<f64>| -> Result<Estimate, NoEstimate> {
+        Ok(printed(Effect::of_mean(&values)?.interval(Confidence::P95)?, "of the device"))
+    };
+    let of = |(at, tenant): (usize, &gpubench_record::CellTenant)| {
+        let own = |one: &Progress<'_>| one.each.get(at).copied().unwrap_or(0.0);
+        let share = |one: &Progress<'_>| own(one) / one.each.iter().sum::<f64>();
+        let share = mean(blocks.iter().map(share).collect())?;
+        Ok(TenantProgress {
+            tenant: tenant.tenant.clone(),
+            progress: mean(blocks.iter().map(own).collect())?,
+            share: Estimate { unit: "of the work".to_owned(), ..share },
+        })
+    };
+    tenants.iter().enumerate().map(of).collect()
 }
 
 /// The GPU time of each tenant over the blocks; `None` where one has none.

@@ -1,18 +1,20 @@
 //! The service of a victim natively, solo, and beside smaller numbers of tenants: the share of its
 //! open-loop requests that kept the promised latency, and its retention.
 //!
-//! Only where the profile promises a latency (`slo`) or requests several numbers of tenants
-//! (`sweep`). No level follows from these rows.
+//! Only where the profile promises a latency (`slo`), or requests several numbers of tenants
+//! (`sweep`), depths or loads. No level follows from these rows.
 
 use gpubench_record::{
-    BLOCKS_MIN, CellResult, Condition, Ends, Estimate, Outcome, ServiceRow, SubAxis, counted,
+    AtLoad, BLOCKS_MIN, CellResult, Condition, Ends, Estimate, Gate, GateState, Outcome,
+    ServiceRow, Shape, SubAxis, counted,
 };
 use gpubench_stats::Confidence;
 use gpubench_stats::effect::Effect;
 use gpubench_stats::proportion::{TRIALS_MAX, clopper_pearson};
 
 use super::Context;
-use crate::figures::{Key, Logs, Planned};
+use crate::figures::latency::{Latency, Quantile, estimate};
+use crate::figures::{Key, Logs, Planned, printed, rates};
 use crate::gate::{OFFERED_REQUESTS, WITHIN_SLO_REQUESTS, open_loop_doubt};
 
 const UNIT: &str = "ratio";
@@ -29,6 +31,7 @@ struct Subject<'a> {
     condition: Condition,
     aggressor: Option<&'a str>,
     tenants: usize,
+    shape: Shape,
 }
 
 /// One block of a row: its result if it counts, else why it does not.
@@ -41,7 +44,8 @@ struct Block<'a> {
 /// The rows, in report order; none where the profile has neither promise nor sweep.
 pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
     let plan = context.input.plan;
-    if plan.slo_ns.is_none() && plan.sweep.is_empty() {
+    let are_usual = plan.cells.iter().all(|cell| cell.shape.is_usual());
+    if plan.slo_ns.is_none() && plan.sweep.is_empty() && are_usual {
         return Vec::new();
     }
     let victims = context.cells.keys().filter(|key| context.cells.has_victim(key));
@@ -82,6 +86,7 @@ fn subject<'a>(context: &'a Context<'_>, key: &'a Key) -> Option<Subject<'a>> {
         condition: cell.condition,
         aggressor: cell.aggressor.as_deref(),
         tenants: busy,
+        shape: key.shape,
     })
 }
 
@@ -115,6 +120,7 @@ fn row(context: &Context<'_>, key: &Subject<'_>, cells: &[&Key]) -> ServiceRow {
     let mut mechanisms = context.input.mechanisms.iter();
     let mechanism = mechanisms.find(|row| row.variant == key.variant);
     let (have, need) = (measured.len(), BLOCKS_MIN as usize);
+    let overloaded = measured.iter().filter(|one| is_overloaded(one)).count();
     let outcome = match mechanism {
         Some(mechanism) if !mechanism.outcome.is_measured() => mechanism.outcome.clone(),
         _ if have < need => {
@@ -124,6 +130,11 @@ fn row(context: &Context<'_>, key: &Subject<'_>, cells: &[&Key]) -> ServiceRow {
                 "rests on {}, {need} are needed{why}",
                 counted(have, "block")
             ))
+        }
+        // Those that kept up are the lucky ones: their latencies are too good.
+        _ if overloaded > 0 && overloaded < have && key.shape.load_pct.is_some() => {
+            let of = counted(have, "block");
+            Outcome::inconclusive(format!("overloaded in {overloaded} of {of}: no latencies"))
         }
         _ => Outcome::measured(),
     };
@@ -141,7 +152,57 @@ fn row(context: &Context<'_>, key: &Subject<'_>, cells: &[&Key]) -> ServiceRow {
             .flatten(),
         within_slo: share_within_slo(&kept),
         requests: kept.iter().map(|(_, offered)| offered).sum(),
+        shape: key.shape,
+        at_load: key.shape.load_pct.and_then(|_| at_load(context, cells.first()?, &blocks)),
     }
+}
+
+/// An M/M/1 queue forgets its state in `1 / (1 - sqrt(load))^2` service times. An open loop of
+/// fewer such times seldom sees the queue's long excursions, and its p99 is too low: at 90 % of
+/// capacity, by 20 % after ten of them.
+const RELAXATIONS_MIN: f64 = 50.0;
+
+fn is_overloaded(result: &CellResult) -> bool {
+    result.gate_state(&Gate::Overload) == Some(GateState::NotEvaluated)
+}
+
+/// The open loops of these cells: latencies where every block kept up, and the growth of the
+/// backlog where none did.
+fn at_load(context: &Context<'_>, key: &Key, blocks: &[Block<'_>]) -> Option<AtLoad> {
+    let measured: Vec<&CellResult> = blocks.iter().filter_map(|block| block.result).collect();
+    let overloaded = measured.iter().filter(|one| is_overloaded(one)).count();
+    let mean = |unit: &str, of: &dyn Fn(&CellResult) -> Option<f64>| -> Option<Estimate> {
+        let values: Vec<f64> = measured.iter().filter_map(|one| of(one)).collect();
+        let found = Effect::of_mean(&values).ok()?.interval(Confidence::P95).ok()?;
+        Some(printed(found, unit))
+    };
+    let quantile = |of: Quantile| {
+        let kept_up = overloaded == 0 && !measured.is_empty();
+        kept_up.then(|| estimate(&context.cells, key, Latency::Of(of))?.ok()).flatten()
+    };
+    let solo = Key { shape: Shape::default(), ..key.with(Condition::S) };
+    let solo = context.cells.blocks(&solo);
+    let of_solo = |one: &CellResult| {
+        let solo = rates::closed_rate(solo?.get(&one.cell.block)?.measured()?)?;
+        Some(rates::offered_rate(one)? / solo)
+    };
+    let all = overloaded > 0 && overloaded == measured.len();
+    let open_s = context.input.plan.durations.open_ns as f64 / 1e9;
+    let relaxations = mean("", &|one| {
+        let capacity_per_s = rates::closed_rate(one)?;
+        let load = (rates::offered_rate(one)? / capacity_per_s).min(1.0);
+        Some(open_s * capacity_per_s * (1.0 - load.sqrt()).powi(2))
+    });
+    let is_short = relaxations.is_none_or(|one| one.value < RELAXATIONS_MIN);
+    let at_least = |one| Estimate { hi: f64::INFINITY, ends: Ends::AtLeast, parts: None, ..one };
+    let p99 = quantile(Quantile::P99).map(|one| if is_short { at_least(one) } else { one });
+    Some(AtLoad {
+        of_solo: mean("of the solo rate", &of_solo),
+        completed: mean("per s", &rates::completed_rate),
+        p50: quantile(Quantile::Median),
+        p99,
+        growth: all.then(|| mean("requests per s", &rates::growth)).flatten(),
+    })
 }
 
 /// The closed-loop rate over the solo rate of the same block, in the blocks that count.

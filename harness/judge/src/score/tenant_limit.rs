@@ -23,7 +23,8 @@ pub(super) fn limits(plan: &Plan, rows: &[ServiceRow]) -> Vec<TenantLimit> {
     }
     let mut order: Vec<Key<'_>> = Vec::new();
     let mut beside: BTreeMap<Key<'_>, Vec<&ServiceRow>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.condition == Condition::C) {
+    let usual = || rows.iter().filter(|row| row.shape.is_usual());
+    for row in usual().filter(|row| row.condition == Condition::C) {
         let Some(aggressor) = row.aggressor.as_deref() else {
             continue;
         };
@@ -42,7 +43,7 @@ pub(super) fn limits(plan: &Plan, rows: &[ServiceRow]) -> Vec<TenantLimit> {
                     && (row.variant.as_str(), row.sub_axis, row.victim.as_str())
                         == (variant, sub_axis, victim)
             };
-            let solo = rows.iter().find(is_solo);
+            let solo = usual().find(is_solo);
             let mut measured: Vec<&ServiceRow> = solo.into_iter().collect();
             measured.extend(beside.remove(&key)?);
             measured.sort_by_key(|row| row.tenants);
@@ -121,6 +122,8 @@ fn estimate(needed: f64, tried: &[&ServiceRow]) -> Option<Estimate> {
 
 #[cfg(test)]
 mod tests {
+    use gpubench_record::Shape;
+
     use super::*;
 
     fn row(tenants: u32, share: Option<[f64; 3]>) -> ServiceRow {
@@ -132,6 +135,8 @@ mod tests {
             condition: if tenants == 1 { Condition::S } else { Condition::C },
             aggressor: (tenants > 1).then(|| "fma-hog".to_owned()),
             tenants,
+            shape: Shape::default(),
+            at_load: None,
             outcome: Outcome::measured(),
             retention: None,
             within_slo: share.map(|[lo, value, hi]| Estimate {

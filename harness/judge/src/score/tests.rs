@@ -3,6 +3,7 @@
 mod gaming;
 mod lab;
 mod memory;
+mod neighbours;
 mod planted;
 mod resources;
 mod rows;

@@ -22,7 +22,7 @@ const CLOSED_REQUESTS_MIN: u64 = 20;
 
 /// Reports the first rule that the profile breaks.
 pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
-    names("mechanisms", "mechanism", &profile.mechanisms, mechanism::names())?;
+    names("mechanisms", "mechanism", &profile.mechanisms, &mechanism::all_names())?;
     names("axes", "axis", &profile.axes, &axis::known_names())?;
     names("victims", "victim", &profile.victims, &axis::victims())?;
     names("aggressors", "aggressor", &profile.aggressors, &axis::aggressors())?;
@@ -36,6 +36,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
     blocks(profile)?;
     cells(profile)?;
     tables::check_rotation(profile)?;
+    tables::check_dimensions(profile)?;
     services(profile)?;
     options(profile)?;
     tables::check_thresholds(&profile.thresholds)?;
@@ -64,6 +65,12 @@ fn options(profile: &Profile) -> Result<(), Fault> {
         tenants: _,
         neighbours: _,
         sweep: _,
+        pairs: _,
+        depths: _,
+        loads: _,
+        events: _,
+        shares: _,
+        asked: _,
         share: _,
         seed: _,
         service: _,
@@ -77,6 +84,7 @@ fn options(profile: &Profile) -> Result<(), Fault> {
         jitter_pairs: _,
         device_time: _,
         telemetry_period: _,
+        meters: _,
         probe_windows: _,
         soak,
         blocks: _,
@@ -87,6 +95,7 @@ fn options(profile: &Profile) -> Result<(), Fault> {
         margins: _,
         user_victim,
         time_slicing,
+        time_slicing_capped,
         mps,
         mps_quota,
         mps_static,
@@ -95,18 +104,10 @@ fn options(profile: &Profile) -> Result<(), Fault> {
         mig_mps,
         hami,
     } = profile;
-    let tables: [&dyn OptionTable; 10] = [
-        soak,
-        user_victim,
-        time_slicing,
-        mps,
-        mps_quota,
-        mps_static,
-        mps_memory,
-        mig,
-        mig_mps,
-        hami,
-    ];
+    time_slicing_capped.check("time-slicing-capped")?;
+    mps_memory.check("mps-memory")?;
+    let tables: [&dyn OptionTable; 9] =
+        [soak, user_victim, time_slicing, mps, mps_quota, mps_static, mig, mig_mps, hami];
     tables.into_iter().try_for_each(OptionTable::check)
 }
 

@@ -140,6 +140,22 @@ fn version(own: &Source<'_>) -> Result<(), ProfileError> {
     Err(own.error(&Fault::at("version", problem, VERSION.to_string())))
 }
 
+/// The name of a mechanism, whose layout of MIG is set in the profile: `mig[3g+3g]`. A second
+/// layout is left in the name, which is unknown then: a run has one.
+fn with_layout(profile: &mut Profile, text: &str) -> String {
+    let (name, layout) = match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
+        Some(("mig", layout)) => ("mig", (layout, &mut profile.mig.layout)),
+        Some(("mig-mps", layout)) => ("mig-mps", (layout, &mut profile.mig_mps.layout)),
+        _ => return text.to_owned(),
+    };
+    let (wanted, set) = layout;
+    if set != "auto" && set != wanted {
+        return text.to_owned();
+    }
+    wanted.clone_into(set);
+    name.to_owned()
+}
+
 fn override_with(profile: &mut Profile, overrides: &Overrides) {
     if let Some(seed) = overrides.seed {
         profile.seed = seed;
@@ -148,7 +164,8 @@ fn override_with(profile: &mut Profile, overrides: &Overrides) {
         profile.run = run;
     }
     if !overrides.mechanisms.is_empty() {
-        profile.mechanisms = Wanted::Names(overrides.mechanisms.clone());
+        let names = overrides.mechanisms.iter().map(|text| with_layout(profile, text));
+        profile.mechanisms = Wanted::Names(names.collect());
     }
     if !overrides.axes.is_empty() {
         profile.axes = Wanted::Names(overrides.axes.clone());

@@ -12,7 +12,7 @@ mod tables;
 mod tests;
 pub mod units;
 
-use gpubench_record::{Bursts, Margins, Thresholds};
+use gpubench_record::{Bursts, Event, Margins, Meter, Thresholds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ use options::{
 };
 pub use schema::profile_hash;
 pub use tables::SoakOptions;
-pub use tables::{OpenLoops, RotationOptions};
+pub use tables::{OpenLoops, PairsOf, RotationOptions};
 pub use units::Wanted;
 use units::{Share, Span};
 
@@ -63,6 +63,28 @@ pub struct Profile {
     pub neighbours: Vec<String>,
     /// Smaller numbers of tenants, with which contended cells run as well.
     pub sweep: Vec<u32>,
+    /// Which neighbours a victim meets: `resource`, the aggressors that stress its resource; `all`
+    /// aggressors; or `equal`, tenants that do what it does.
+    #[serde(default, skip_serializing_if = "PairsOf::is_usual")]
+    pub pairs: PairsOf,
+    /// Numbers of requests that victim and neighbours keep outstanding in closed loops, in every
+    /// combination, beside the usual 1 and 2.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depths: Vec<u32>,
+    /// Open-loop loads in percent of the native rate, solo and contended, beside `load`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<u32>,
+    /// What happens to the neighbours in the middle of a closed loop, each in cells of its own:
+    /// `start`, `stop`, `kill`, `restart`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
+    /// Limits of compute that are asked for the victim and for each neighbour, in percent of the
+    /// device: each is a variant of `mps-quota` and `hami`, in place of their options.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<[u32; 2]>,
+    /// The asked limits of this variant, set where the profile is that of one.
+    #[serde(skip)]
+    pub asked: Option<[u32; 2]>,
     /// Share of every resource to which the victim limits itself.
     pub share: Share,
     /// Seed of the order of cells and of the arrival schedules.
@@ -89,6 +111,10 @@ pub struct Profile {
     pub device_time: Span,
     /// Interval between readings of power, clocks, temperature and utilisation.
     pub telemetry_period: Span,
+    /// Counters of the vendor that are read at the ends of closed loops: `energy`; `utilisation`,
+    /// by process and instance.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meters: Vec<Meter>,
     /// Lengths of the windows over which `matrix --probes` measures shares of the device.
     pub probe_windows: Vec<Span>,
     /// What keeps the device at one speed.
@@ -113,6 +139,9 @@ pub struct Profile {
     /// Options of the mechanism `time-slicing`.
     #[serde(rename = "time-slicing")]
     pub time_slicing: TimeSlicingOptions,
+    /// Options of the mechanism `time-slicing-capped`.
+    #[serde(rename = "time-slicing-capped")]
+    pub time_slicing_capped: MpsMemoryOptions,
     /// Options of every mechanism with an MPS server of the whole device.
     pub mps: MpsOptions,
     /// Options of the mechanism `mps-quota`.
@@ -190,6 +219,30 @@ pub struct CellParts {
 }
 
 impl Profile {
+    /// The profile of each variant that the asked shares make; this one without any.
+    pub fn with_asked(&self) -> Vec<Self> {
+        let of = |asked: &[u32; 2]| Self { asked: Some(*asked), ..self.clone() };
+        if self.shares.is_empty() {
+            vec![self.clone()]
+        } else {
+            self.shares.iter().map(of).collect()
+        }
+    }
+
+    /// The limit of compute of each tenant under a mechanism with this option: what is asked for
+    /// the victim, in slot 0, and for each neighbour.
+    pub fn limit_of(&self, option: u32, slot: usize) -> u32 {
+        self.asked.map_or(option, |asked| asked[slot.min(1)])
+    }
+
+    /// The limits as a variant has them: `50`, or `10/90` where they are asked for.
+    pub fn limits_as_text(&self, option: u32) -> String {
+        match self.asked {
+            Some([victim, neighbour]) => format!("{victim}/{neighbour}"),
+            None => option.to_string(),
+        }
+    }
+
     /// Open-loop arrivals of one victim over its native rate.
     pub fn load_of_one(&self) -> f64 {
         self.load / f64::from(self.tenants)

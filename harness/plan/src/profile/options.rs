@@ -111,14 +111,16 @@ pub struct MpsStaticOptions {
     pub chunks: u32,
 }
 
-/// `[mps-memory]`: an MPS server of the third version of the interface, with memory limits.
+/// `[mps-memory]` and `[time-slicing-capped]`: an MPS daemon of the third version of the interface,
+/// with memory limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MpsMemoryOptions {
     /// Memory limit of each tenant, as a percentage of the device: 1 to 100; 100 is no limit.
     pub memory_pct: u32,
-    /// What enforces the limit: `cgroup`, the driver by the tenant's control group; or `namespace`,
-    /// the MPS server by the namespace that the tenant connects to.
+    /// What enforces the limit: `cgroup`, the driver by the tenant's control group; `namespace`,
+    /// the MPS server by the namespace that the tenant connects to; or `file`, the same from a
+    /// configuration file.
     pub by: LimitBy,
 }
 
@@ -130,6 +132,8 @@ pub enum LimitBy {
     Cgroup,
     /// The MPS server, by the namespace that the tenant connects to.
     Namespace,
+    /// The same, from a configuration file that the daemon applies when it starts.
+    File,
 }
 
 impl LimitBy {
@@ -138,6 +142,7 @@ impl LimitBy {
         match self {
             Self::Cgroup => "cgroup",
             Self::Namespace => "namespace",
+            Self::File => "file",
         }
     }
 }
@@ -206,9 +211,10 @@ impl OptionTable for MpsStaticOptions {
     }
 }
 
-impl OptionTable for MpsMemoryOptions {
-    fn check(&self) -> Result<(), Fault> {
-        percentage("mps-memory.memory_pct", self.memory_pct)
+impl MpsMemoryOptions {
+    /// Reports the first rule that its table of this name breaks.
+    pub(super) fn check(self, table: &str) -> Result<(), Fault> {
+        percentage(&format!("{table}.memory_pct"), self.memory_pct)
     }
 }
 

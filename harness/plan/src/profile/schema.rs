@@ -49,7 +49,7 @@ pub fn profile_hash(profile: &Profile, ptx_hash: &str) -> String {
 
 /// The same value with the keys of every table in order. With some features of `serde_json` maps
 /// keep the order of insertion.
-pub(super) fn sorted(value: &Value) -> Value {
+pub(crate) fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();

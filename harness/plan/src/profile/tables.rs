@@ -161,6 +161,78 @@ pub enum OpenLoops {
     Jitter,
 }
 
+/// Which neighbours a victim meets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PairsOf {
+    /// The aggressors that stress its resource.
+    #[default]
+    Resource,
+    /// Every aggressor.
+    All,
+    /// Tenants that do what it does.
+    Equal,
+}
+
+impl PairsOf {
+    /// Whether it is the default.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(super) fn is_usual(&self) -> bool {
+        *self == Self::Resource
+    }
+}
+
+/// Most requests that a tenant keeps outstanding: a stream takes 1,024 launches before calls wait.
+const DEPTH_MAX: u32 = 512;
+/// Highest load in percent of the native rate.
+const LOAD_MAX: u32 = 400;
+
+/// Reports the first rule that the dimensions of the neighbours break.
+pub(super) fn check_dimensions(profile: &Profile) -> Result<(), Fault> {
+    for (key, values, max) in
+        [("depths", &profile.depths, DEPTH_MAX), ("loads", &profile.loads, LOAD_MAX)]
+    {
+        let mut before = 0;
+        for (index, &value) in values.iter().enumerate() {
+            if value <= before || value > max {
+                let accepted = format!("rising numbers from 1 to {max}");
+                return Err(
+                    Fault::at(key, format!("{value} at its place"), accepted).element(index)
+                );
+            }
+            before = value;
+        }
+    }
+    for (index, asked) in profile.shares.iter().enumerate() {
+        let is_bad = |pct: &u32| !(1..=100).contains(pct);
+        if asked.iter().any(is_bad) || profile.shares[..index].contains(asked) {
+            let [victim, neighbour] = asked;
+            let problem = format!("[{victim}, {neighbour}] is not accepted");
+            let accepted = "pairs of percentages from 1 to 100, each once";
+            return Err(Fault::at("shares", problem, accepted).element(index));
+        }
+    }
+    let mut events = profile.events.iter().enumerate();
+    if let Some((index, event)) = events.find(|(at, event)| profile.events[..*at].contains(event)) {
+        let problem = format!("{:?} again", event.as_str());
+        return Err(Fault::at("events", problem, "each event once").element(index));
+    }
+    if profile.user_victim.victim().is_some() {
+        let dimensions = [
+            ("pairs", profile.pairs != PairsOf::Resource),
+            ("depths", !profile.depths.is_empty()),
+            ("loads", !profile.loads.is_empty()),
+            ("events", !profile.events.is_empty()),
+        ];
+        if let Some((key, _)) = dimensions.into_iter().find(|(_, set)| *set) {
+            let problem = "the user's own program has a load of its own";
+            let fault = Fault::at(key, problem, "a profile without this key");
+            return Err(fault.bound_by("user-victim.command"));
+        }
+    }
+    Ok(())
+}
+
 impl Profile {
     /// The profile with the service time of its run.
     pub fn of_run(&self) -> Self {

@@ -13,6 +13,8 @@ use super::{Overrides, Profile, ProfileError, Span, Wanted, built_in, parse, sch
 
 /// The text of the default profile.
 const DEFAULT: &str = PROFILES[0].1;
+/// Where the table of keys is.
+const KEYS: &str = "reports/book/src/reference/profiles.md";
 
 fn message(text: &str) -> String {
     match parse("mine.toml", text, &Overrides::default()) {
@@ -144,14 +146,14 @@ type TestResult = Result<(), Box<dyn std::error::Error>>;
 /// Compares a generated file with the one checked in, or writes it where
 /// `GPUBENCH_REGENERATE` is set.
 fn assert_generated(file: &str, generated: &str) -> TestResult {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../profiles").join(file);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
     if std::env::var_os("GPUBENCH_REGENERATE").is_some() {
         std::fs::write(&path, generated)?;
     }
     let found = std::fs::read_to_string(&path)?;
     assert!(
         found == generated,
-        "profiles/{file} is out of date: run `GPUBENCH_REGENERATE=1 cargo test -p gpubench profile`"
+        "{file} is out of date: run `GPUBENCH_REGENERATE=1 cargo test -p gpubench profile`"
     );
     Ok(())
 }
@@ -159,14 +161,14 @@ fn assert_generated(file: &str, generated: &str) -> TestResult {
 #[test]
 fn the_published_schema_is_up_to_date() -> TestResult {
     let text = serde_json::to_string_pretty(&schema::schema())? + "\n";
-    assert_generated("schema.json", &text)
+    assert_generated("profiles/schema.json", &text)
 }
 
 #[test]
-fn the_readme_lists_every_key() -> TestResult {
+fn the_book_lists_every_key() -> TestResult {
     const BEGIN: &str = "<!-- keys: generated, do not edit -->\n";
     const END: &str = "<!-- end of keys -->";
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../profiles/README.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(KEYS);
     let found = std::fs::read_to_string(path)?;
     let (before, rest) = found.split_once(BEGIN).ok_or("no mark where the keys begin")?;
     let (_, after) = rest.split_once(END).ok_or("no mark where the keys end")?;
@@ -178,10 +180,10 @@ fn the_readme_lists_every_key() -> TestResult {
             "a default and a meaning: {line}"
         );
     }
-    assert_generated("README.md", &format!("{before}{BEGIN}{keys}{END}{after}"))
+    assert_generated(KEYS, &format!("{before}{BEGIN}{keys}{END}{after}"))
 }
 
-/// The Markdown table of every key with its default, as `profiles/README.md` holds it.
+/// The Markdown table of every key with its default, as the book holds it.
 fn keys_table() -> String {
     let schema = schema::schema();
     // The default profile is part of the binary, and every load parses it.
@@ -288,6 +290,21 @@ fn the_command_line_replaces_settings_and_is_checked() -> TestResult {
     let profile = built_in("smoke", &overrides)?;
     assert_eq!(profile.seed, u64::MAX);
     assert_eq!(profile.mechanisms, Wanted::Names(vec!["exclusive".to_owned()]));
+    let layouts = ["mig[1g+2g]", "mig-mps[3g]"].map(str::to_owned).to_vec();
+    let overrides = Overrides { mechanisms: layouts, ..Overrides::default() };
+    let profile = built_in("smoke", &overrides)?;
+    assert_eq!((&*profile.mig.layout, &*profile.mig_mps.layout), ("1g+2g", "3g"));
+    assert_eq!(profile.mechanisms, Wanted::Names(vec!["mig".to_owned(), "mig-mps".to_owned()]));
+    for (layouts, error) in [
+        (vec!["mig[1g+1g]", "mig[3g+3g]"], "mig[3g+3g]"),
+        (vec!["mig[big]"], "\"big\" is not a layout"),
+        (vec!["mps[1g]"], "mps[1g]"),
+    ] {
+        let mechanisms = layouts.into_iter().map(str::to_owned).collect();
+        let refused = built_in("smoke", &Overrides { mechanisms, ..Overrides::default() });
+        let refused = refused.map(|_| ()).map_err(|error| error.to_string());
+        assert!(refused.as_ref().is_err_and(|text| text.contains(error)), "{refused:?}");
+    }
     let overrides = Overrides { axes: vec!["warmth".to_owned()], ..Overrides::default() };
     let Err(ProfileError { file, line, .. }) = parse("mine.toml", "version = 1", &overrides) else {
         return Err("an unknown axis was accepted".into());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gpubench_profiles::PROFILES;
-use gpubench_record::{Condition, Plan, Role, TopUpDecision, TopUpReason};
+use gpubench_record::{Condition, Event, Plan, Role, TopUpDecision, TopUpReason};
 
 use super::{host, of_name};
 use crate::profile::{Profile, Wanted};
@@ -20,7 +20,20 @@ fn every_built_in_profile_has_open_loops_that_give_a_p99() -> TestResult {
         assert!(!plan.cells.is_empty(), "{name}");
         // Profiles for throughput, for a smoke test and for the scaling table need no p99, and
         // the default is limited to twelve minutes.
-        let exempt = ["batch-training", "smoke", "default", "scaling"].contains(&name);
+        let exempt = [
+            "batch-training",
+            "smoke",
+            "default",
+            "scaling",
+            "pairs",
+            "equal",
+            "shares",
+            "depth",
+            "transients",
+            "energy",
+            "attribution",
+        ]
+        .contains(&name);
         let notes = notes(&plan, &profile);
         assert!(exempt || notes.is_empty(), "{name}: {notes:?}");
     }
@@ -28,7 +41,22 @@ fn every_built_in_profile_has_open_loops_that_give_a_p99() -> TestResult {
 }
 
 /// Profiles that follow no published work; the last two serve the claims ledger, which has sources.
-const WITHOUT_SOURCE: [&str; 6] = ["default", "smoke", "nightly", "weekly", "claims", "scaling"];
+const WITHOUT_SOURCE: [&str; 14] = [
+    "default",
+    "smoke",
+    "nightly",
+    "weekly",
+    "claims",
+    "scaling",
+    "pairs",
+    "equal",
+    "shares",
+    "depth",
+    "load-curve",
+    "transients",
+    "energy",
+    "attribution",
+];
 
 /// The sources that the comment at the head of a profile names.
 fn sources(text: &str) -> Option<String> {
@@ -235,5 +263,58 @@ fn the_smallest_rows_come_first_and_shared_cells_count_once() -> TestResult {
     assert_eq!(decisions, [Planned, TooLong, TooLong]);
     let (none, cells) = extend(&plan, 0, rows(2));
     assert!(none.rows.iter().all(|row| row.decision == TooLong) && cells.is_empty());
+    Ok(())
+}
+
+/// Every dimension of the neighbours makes cells of the one plan, in every block.
+#[test]
+fn the_dimensions_of_neighbours_are_cells() -> TestResult {
+    let of = |name: &str| -> Result<Plan, Box<dyn std::error::Error>> {
+        let profile = Profile { mechanisms: Wanted::All, ..of_name(name)? };
+        Ok(plan(&profile, &host(&[0, 0]), "ptx")?)
+    };
+    let first = |plan: &Plan, condition: Condition| {
+        let cells = plan.cells.iter();
+        let cells = cells.filter(|cell| cell.block == 0 && cell.variant == "m1");
+        let of = cells.filter(|cell| cell.condition == condition && cell.victim == "compute");
+        of.cloned().collect::<Vec<_>>()
+    };
+    let equal = of("equal")?;
+    let contended = equal.cells.iter().filter(|cell| cell.condition == Condition::C);
+    assert!(contended.clone().all(|cell| cell.is_of_equals() && cell.depths() == [1, 1]));
+    let tenants: BTreeSet<usize> = contended.map(|cell| cell.tenants.len()).collect();
+    assert_eq!(tenants.into_iter().collect::<Vec<_>>(), [2, 3, 4, 5, 7, 8]);
+    let depth = of("depth")?;
+    let depths = |condition| -> BTreeSet<[u32; 2]> {
+        first(&depth, condition).iter().map(|cell| cell.depths()).collect()
+    };
+    assert_eq!(depths(Condition::C).len(), 9);
+    assert_eq!(depths(Condition::S), BTreeSet::from([[1, 2], [2, 2], [4, 2]]));
+    let load = of("load-curve")?;
+    for condition in [Condition::S, Condition::C] {
+        let cells = first(&load, condition);
+        let of = |cell: &&gpubench_record::Cell| cell.shape.load_pct.is_some();
+        assert_eq!(cells.iter().filter(of).count(), 6, "{condition:?}");
+        assert!(cells.iter().filter(of).all(|cell| !cell.closed_only));
+    }
+    assert!((load.load_of(&first(&load, Condition::C)[0]) - load.load).abs() < 1.1);
+    let transients = of("transients")?;
+    let events = first(&transients, Condition::C);
+    let events: Vec<_> = events.iter().filter(|cell| cell.shape.event.is_some()).collect();
+    assert_eq!(events.len(), Event::ALL.len());
+    for cell in events {
+        let at_ns = transients.event_ns(cell);
+        assert!(cell.closed_only && at_ns > transients.durations_of(cell).cell_ns() / 2);
+    }
+    let pairs = of("pairs")?;
+    let sides = |side: fn(&gpubench_record::PlannedPair) -> &String| {
+        pairs.pairs.iter().map(side).collect::<BTreeSet<_>>().len()
+    };
+    assert_eq!(sides(|pair| &pair.victim) * sides(|pair| &pair.aggressor), pairs.pairs.len());
+    let ids = |plan: &Plan| plan.cells.iter().map(|cell| cell.id.clone()).collect::<BTreeSet<_>>();
+    for plan in [&equal, &depth, &load, &transients, &pairs, &of("energy")?, &of("attribution")?] {
+        assert_eq!(ids(plan).len(), plan.cells.len());
+        assert!(plan.device_time_ns() <= 900_000_000_000);
+    }
     Ok(())
 }

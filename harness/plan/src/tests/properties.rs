@@ -205,7 +205,11 @@ fn each_switch_of_the_host_runs_the_native_and_the_unprotected_cells_again() -> 
 // What a drift of the device does to a retention, with neighbours side by side and, as before,
 // with every cell of a block anywhere in it.
 
-const SESSIONS: u64 = 1_000;
+/// So many of a simulated campaign; all of them in `bash ci/long.sh statistics`.
+fn replicates(whole: u64, quick: u64) -> u64 {
+    if std::env::var_os("GPUBENCH_WHOLE").is_some() { whole } else { quick }
+}
+
 /// Set-up of a cell, and spread of the rate of one.
 const SET_UP_S: f64 = 0.1;
 const CELL_SD: f64 = 0.002;
@@ -265,7 +269,7 @@ fn coverage(drift: Drift, before: bool) -> Result<[f64; 3], Box<dyn std::error::
     let groups = Group::sort(&host.mechanisms.iter().collect::<Vec<_>>());
     let (pairs, turns) = (selected(&profile).ok_or("no pair")?, BTreeSet::new());
     let (mut inside, mut alarms, mut width, mut rows) = (0_u32, 0_u32, 0.0, 0_u32);
-    for seed in 0..SESSIONS {
+    for seed in 0..replicates(1000, 300) {
         let layout = layout(&profile, &pairs, &[], &turns);
         let mut cells = in_order(&groups, &Layout { seed, blocks: plan.blocks, ..layout });
         if before {

@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use crate::error::PredictError;
 
-/// Where an answer leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// To another question.
@@ -16,7 +15,6 @@ pub enum Next {
 pub struct Choice {
     pub value: &'static str,
     pub meaning: &'static str,
-    /// Where it leads.
     pub next: Next,
 }
 
@@ -242,7 +240,6 @@ pub struct Step {
     pub choice: &'static Choice,
 }
 
-/// A path through the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Walk {
     /// The answered questions, in order.
@@ -267,9 +264,7 @@ pub fn walk(answers: &Answers) -> Walk {
         };
         path.push(Step { node, choice });
         match choice.next {
-            Next::Leaf(leaf) => {
-                return Walk { path, end: End::Leaf(leaf) };
-            }
+            Next::Leaf(leaf) => return Walk { path, end: End::Leaf(leaf) },
             Next::Node(number) => node = &NODES[usize::from(number) - 1],
         }
     }

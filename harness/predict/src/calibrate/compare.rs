@@ -284,7 +284,6 @@ pub(super) fn poisson(service_ms: f64, offered_per_s: f64, seed: u64) -> Vec<Req
     (0..REQUESTS).map(request).collect()
 }
 
-/// From the arrival of each request to its end.
 pub(super) fn latencies_ms(requests: &[Request], ends_s: &[f64]) -> Vec<f64> {
     let pairs = requests.iter().zip(ends_s);
     pairs.map(|(request, end_s)| (end_s - request.arrival_s) * 1000.0).collect()

@@ -240,7 +240,6 @@ pub struct Basis {
     pub from: String,
 }
 
-/// Parameters of the reference model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parameters {
     /// Service time on the whole device.

@@ -67,9 +67,7 @@ fn figure(value: Option<f64>) -> Cell {
 }
 
 fn measured(miss: &Miss) -> Cell {
-    let Some(mean_ms) = miss.measured_ms else {
-        return Cell::text("");
-    };
+    let Some(mean_ms) = miss.measured_ms else { return Cell::text("") };
     let interval = miss.measured_lo_ms.zip(miss.measured_hi_ms);
     let interval = interval.map_or_else(
         || "[no interval]".to_owned(),

@@ -104,8 +104,16 @@ pub fn tables() -> &'static [Table] {
 }
 
 /// The table of a GPU, by its short name, by an unambiguous prefix of the short name, or by a
-/// product name.
+/// product name. `Virtual H100 80GB` stands for H100-80, and `Virtual B200 180GB` for B200.
 pub fn table(name: &str) -> Result<&'static Table, PredictError> {
+    if let Some((chip, size)) = name.strip_prefix("Virtual ").and_then(|rest| rest.split_once(' '))
+    {
+        let whole = format!("{chip}-{}", size.trim_end_matches("GB"));
+        let found = tables().iter().find(|one| one.name == whole || one.name == chip);
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
     let is_it = |known: &str| known.eq_ignore_ascii_case(name);
     let is_exact =
         |table: &&Table| is_it(&table.name) || table.products.iter().any(|product| is_it(product));
@@ -154,9 +162,7 @@ pub fn place<'a>(table: &Table, profiles: &[&'a Profile]) -> Option<Vec<Placed<'
 }
 
 fn place_next<'a>(order: &[&'a Profile], used: u64, placed: &mut Vec<Placed<'a>>) -> bool {
-    let Some((&profile, rest)) = order.split_first() else {
-        return true;
-    };
+    let Some((&profile, rest)) = order.split_first() else { return true };
     for &start in &profile.starts {
         let mask = ((1_u64 << profile.memory_slots) - 1) << start;
         if used & mask != 0 {
@@ -232,6 +238,9 @@ mod tests {
         assert_eq!(table("A100-80").map(Table::usable_gb), Ok(80.0));
         for ambiguous in ["A100", "H1", "", "H200-"] {
             assert!(table(ambiguous).is_err(), "{ambiguous}");
+        }
+        for (product, name) in [("Virtual H100 80GB", "H100-80"), ("Virtual B200 180GB", "B200")] {
+            assert_eq!(table(product).map(|table| table.name.as_str()), Ok(name));
         }
         let refused = table("V100").expect_err("V100 has no MIG").to_string();
         assert!(refused.contains("unknown MIG-capable GPU \"V100\" (known: A100-40,"), "{refused}");

@@ -40,7 +40,6 @@ pub struct Bound {
     pub utilisation: f64,
 }
 
-/// The bound for equal tenants.
 pub fn bound(gpu_memory_gb: f64, memory_gb: f64, compute: f64, utilisation: f64) -> Bound {
     let by_memory = whole(gpu_memory_gb / memory_gb);
     let by_compute = whole(1.0 / compute);

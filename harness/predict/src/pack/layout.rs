@@ -5,7 +5,6 @@ use crate::mig::{Profile, Table};
 use crate::mig::{mixes, place};
 use serde::Serialize;
 
-/// A tenant that needs an instance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tenant {
     pub name: String,

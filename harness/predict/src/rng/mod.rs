@@ -7,7 +7,6 @@ use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 use serde::{Deserialize, Serialize};
 use ziggurat_tables::{RIGHT_EDGE, TABLES};
 
-/// Which generator draws the arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RngKind {

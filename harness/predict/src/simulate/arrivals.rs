@@ -40,7 +40,6 @@ pub(super) fn arrivals_and_buffer(scenario: &Scenario, seed: u64) -> (Arrivals, 
     (streams.merge(), streams.times_s)
 }
 
-/// The streams of all tenants, concatenated.
 struct Streams {
     times_s: Vec<f64>,
     /// End index of each tenant's stream.

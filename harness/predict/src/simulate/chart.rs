@@ -37,7 +37,6 @@ pub fn chart(sweep: &Sweep) -> Chart {
     Chart { caption: "Predicted latency against load".to_owned(), svg }
 }
 
-/// Scales from figures to coordinates.
 struct Scale {
     max_load: f64,
     /// Decimal exponents of the lowest and highest line of the grid.
@@ -111,9 +110,7 @@ fn colour(mode: Mode) -> &'static str {
 fn mode_lines(body: &mut String, scale: &Scale, sweep: &Sweep, index: usize) {
     let rows: Vec<(&Point, &ReplicatedMode)> =
         sweep.points.iter().map(|point| (point, &point.modes[index])).collect();
-    let Some((_, first)) = rows.first() else {
-        return;
-    };
+    let Some((_, first)) = rows.first() else { return };
     let (mode, paint) = (first.mode, colour(first.mode));
     let label_y = TOP + 16.0 + 22.0 * index as f64;
     text_in(body, WIDTH - RIGHT + 14.0, label_y, paint, mode.name());

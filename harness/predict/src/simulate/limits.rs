@@ -22,9 +22,7 @@ pub const THREADS_MAX: usize = 1024;
 const MEANS_MAX: f64 = 50.0;
 
 fn check_steps(scenario: &Scenario) -> Result<(), PredictError> {
-    let Some(options) = &scenario.event else {
-        return Ok(());
-    };
+    let Some(options) = &scenario.event else { return Ok(()) };
     for (key, value, steps) in event_steps(scenario, options) {
         if steps.is_nan() || steps > STEPS_MAX {
             let accepted = format!(

@@ -148,9 +148,7 @@ impl Scenario {
             MILLISECONDS.check_set("tenant.service_ms", change.service_ms)?;
             RATE.check_set("tenant.rate_per_s", change.rate_per_s)?;
         }
-        let Some(hostile) = &self.hostile else {
-            return Ok(());
-        };
+        let Some(hostile) = &self.hostile else { return Ok(()) };
         known("hostile.tenant", hostile.tenant)?;
         FACTOR.check("hostile.service_factor", hostile.service_factor)?;
         FACTOR.check("hostile.rate_factor", hostile.rate_factor)?;

@@ -6,7 +6,6 @@ use super::scenario::Scenario;
 use crate::parallel::{mean, percentiles};
 use serde::Serialize;
 
-/// A simulated sharing mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum Mode {
     /// One instance per tenant.

@@ -119,28 +119,19 @@ pub enum ToleranceOf {
     Ours,
 }
 
-/// How much of the device a victim demands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum VictimKind {
-    /// At most an even share, so that any loss is caused by the neighbours.
-    Abiding,
-    /// The whole device.
-    Saturating,
-    /// What each of its neighbours demands.
-    Equal,
+named! {
+    /// How much of the device a victim demands.
+    pub enum VictimKind {
+        /// At most an even share, so that any loss is caused by the neighbours.
+        Abiding = "abiding",
+        /// The whole device.
+        Saturating = "saturating",
+        /// What each of its neighbours demands.
+        Equal = "equal",
+    }
 }
 
 impl VictimKind {
-    /// As in the ledger.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Abiding => "abiding",
-            Self::Saturating => "saturating",
-            Self::Equal => "equal",
-        }
-    }
-
     pub(super) const fn need(self) -> Need {
         match self {
             Self::Abiding => Need::AbidingVictim,
@@ -196,13 +187,13 @@ impl Need {
             Self::SaturatingVictim => {
                 ["a victim that demands the whole device", "a profile with share = 1"]
             }
-            Self::EqualTenants => ["tenants that all run the victim's load", NONE],
-            Self::Depth => ["a victim with more requests outstanding", NONE],
+            Self::EqualTenants => ["tenants that all run the victim's load", "the profile equal"],
+            Self::Depth => ["a victim with more requests outstanding", "the profile depth"],
             Self::OversubscribedQuotas => [
                 "quotas that add up to more than the device",
                 "a profile with mps-quota.pct above 100/tenants",
             ],
-            Self::UnequalQuotas => ["tenants with different quotas", NONE],
+            Self::UnequalQuotas => ["tenants with different quotas", "the profile shares"],
             Self::SliceLengths => {
                 ["time slices of several lengths", "a record for each time-slicing.slice"]
             }

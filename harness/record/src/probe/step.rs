@@ -73,6 +73,7 @@ steps! {
     ExportMemory => ExportedMemory,
     ImportMemory => ImportedMemory,
     TimeDriverCalls => CallTimes,
+    RunCanary => Vec<Vec<CanaryRequest>>,
 }
 
 /// Allocates pages, writes a mark into each, counts them, and keeps them.
@@ -276,6 +277,32 @@ pub struct TimeDriverCalls {
     pub contexts: u32,
     /// How many modules.
     pub modules: u32,
+}
+
+/// Issues one small request of each workload in turn, at random instants, and keeps the workloads.
+/// The reply has the requests of each workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunCanary {
+    /// The workloads.
+    pub specs: Vec<WorkloadSpec>,
+    /// When to begin.
+    pub start_ns: u64,
+    /// Requests of each workload; none to prepare them.
+    pub rounds: u32,
+    /// The time of each request, in which it starts at a random instant. One that cannot start in
+    /// it is left out.
+    pub period_ns: u64,
+    /// Seed of the instants.
+    pub seed: u64,
+}
+
+/// One request of a canary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CanaryRequest {
+    /// From the first call to the end of the wait, by the host's clock.
+    pub host_ns: u64,
+    /// Between its two events on the device.
+    pub gpu_ns: u64,
 }
 
 #[cfg(test)]

@@ -91,6 +91,7 @@ fn prepare_victim(
         load: LoadSpec::Victim {
             warmup_end_ns: trial.from_ns,
             closed_end_ns: window_ns,
+            depth: 1,
             sparse: None,
             open_start_ns: window_ns,
             open_end_ns: window_ns,
@@ -243,7 +244,7 @@ async fn answers(
 
 /// Interval of a recovery client's requests, and the time after which it stops: the slowest
 /// published recovery of a server took 1.4 s (arXiv 2605.26461).
-const EVERY_NS: u64 = 1_000_000;
+pub const EVERY_NS: u64 = 1_000_000;
 const ACQUIRE_LIMIT_NS: u64 = 10_000_000_000;
 /// Longest wait for a context.
 const CONTEXT: Duration = Duration::from_secs(60);
@@ -280,6 +281,7 @@ pub async fn acquire_device(
     let message = ToTenant::AcquireDevice {
         ordinal: 0,
         participants: client.participants(),
+        from_ns: 0,
         every_ns: EVERY_NS,
         limit_ns: ACQUIRE_LIMIT_NS,
     };

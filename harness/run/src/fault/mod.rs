@@ -199,13 +199,10 @@ async fn one(
 
 /// Why the mechanism is not in force while every process of a trial has a context, if it is not.
 async fn not_in_force(tenants: &TenantSet) -> Result<Option<String>, RunError> {
-    let Some(mechanism) = tenants.config().mechanism else {
-        return Ok(None);
-    };
-    let handles = tenants.handles();
+    let Some(mechanism) = tenants.config().mechanism else { return Ok(None) };
     let snapshot = observe::snapshot(tenants).await?;
     let observation = observe::observation(tenants, Condition::C, &snapshot);
-    let proofs = mechanism.prove(&handles.setup.host.context(), &observation);
+    let proofs = mechanism.prove(&tenants.context(), &observation);
     let broken = proofs.into_iter().find(|proof| !proof.holds);
     Ok(broken.map(|broken| format!("not in force: {}: {}", broken.check, broken.evidence)))
 }
@@ -298,9 +295,7 @@ pub fn host_action(
     pids: &[(usize, u32)],
     t0_ns: u64,
 ) -> Result<Option<ScheduledAction>, String> {
-    let Some(fault) = fault::find(&trial.fault) else {
-        return Ok(None);
-    };
+    let Some(fault) = fault::find(&trial.fault) else { return Ok(None) };
     let pid_of = |slot: usize| {
         let found = pids.iter().find(|(of, _)| *of == slot);
         let pid = found.map(|(_, pid)| *pid);

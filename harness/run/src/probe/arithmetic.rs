@@ -167,7 +167,7 @@ async fn share(
 /// The share that the mechanism configures for a tenant, in millionths. Without a configured one it
 /// is the part of the SMs that the victim sees, or on which its blocks ran when its context opened.
 pub fn configured_ppm(tenants: &TenantSet) -> Option<u32> {
-    let context = tenants.handles().setup.host.context();
+    let context = tenants.context();
     let configured = tenants
         .config()
         .mechanism

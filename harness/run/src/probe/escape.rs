@@ -3,9 +3,11 @@
 //!
 //! Each route that submits work begins in a new process, in which a limiter has no history.
 
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::time::Duration;
 
-use gpubench_host::mechanism::{Compute, TenantEnv};
+use gpubench_host::mechanism::{Compute, InForce, TenantEnv};
 use gpubench_kernels::driver::{AllocKind, LOOKUP_ENV, Lookup};
 use gpubench_record::probe::step::{ExportMemory, ImportMemory, LimitBypass};
 use gpubench_record::{
@@ -76,15 +78,82 @@ async fn escape(
             let label = format!("functions found by {}", lookup.as_str());
             routes.extend(with_environment(tenants, baseline, &variables, &label, limits).await?);
         }
-        if !own.is_empty() {
-            let (none, label) = (TenantEnv::new(), "environment dropped");
-            routes.extend(with_environment(tenants, baseline, &none, label, limits).await?);
+        for (label, variables) in other_environments(&own, &tenants.config().set_up) {
+            routes.extend(with_environment(tenants, baseline, &variables, label, limits).await?);
+        }
+        if limit_bytes.is_some() {
+            let found = second_process(tenants, &own).await;
+            routes.push(unless_refused(SECOND, found)?);
         }
         tenants.close().await?;
         tenants.renew(VICTIM).await?;
         tenants.ensure().await?;
     }
     Ok(ProbeFound::Escape { limit_bytes, in_use_bytes, limit_ppm, routes })
+}
+
+/// Two processes of one tenant.
+const SECOND: &str = "cuMemAlloc, a second process of the tenant";
+
+/// Environments by which a tenant may drop its limits, by their names. What they did on driver
+/// 615.71.09 is in the documentation of Dynamo, "Per-GPU Compute and Memory Limits with MPS".
+fn other_environments(own: &TenantEnv, set_up: &InForce) -> Vec<(&'static str, TenantEnv)> {
+    const PIPES: &str = "CUDA_MPS_PIPE_DIRECTORY";
+    const LIMIT: &str = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
+    /// A device that no tenant sees.
+    const OTHER_DEVICE: &str = "63=1G";
+    let mut all = Vec::new();
+    if own.is_empty() {
+        return all;
+    }
+    all.push(("environment dropped", TenantEnv::new()));
+    let Some(daemon) =
+        set_up.daemon.as_ref().filter(|_| own.contains_key(PIPES.as_ref() as &OsStr))
+    else {
+        return all;
+    };
+    let with = |name: &str, value: OsString| {
+        let mut variables = own.clone();
+        variables.insert(name.into(), value);
+        variables
+    };
+    let misspelled = daemon.pipes.join("none");
+    all.push(("pipe folder misspelled", with(PIPES, misspelled.into())));
+    let mut limits = own.get(LIMIT.as_ref() as &OsStr).cloned().unwrap_or_default();
+    if !limits.is_empty() {
+        limits.push(",");
+    }
+    limits.push(OTHER_DEVICE);
+    all.push(("a limit of another GPU added", with(LIMIT, limits)));
+    let server = daemon.server_folder();
+    let folder = own.get(PIPES.as_ref() as &OsStr).map(Path::new);
+    if folder.and_then(Path::parent) == Some(server.as_path()) {
+        all.push(("the server's own namespace", with(PIPES, server.into())));
+    }
+    all
+}
+
+/// Two processes with the environment and the control group of the victim each allocate all that
+/// they can.
+async fn second_process(tenants: &mut TenantSet, own: &TenantEnv) -> Result<EscapeRoute, RunError> {
+    tenants.close().await?;
+    tenants.renew(VICTIM).await?;
+    tenants.ensure().await?;
+    tenants.replace_as(NEIGHBOUR, VICTIM, own).await?;
+    tenants.arrange(Condition::C).await?;
+    let device_bytes = device_bytes(tenants);
+    let first = allocate(tenants, VICTIM, device_bytes, HOG_PIECES).await?;
+    let second = allocate(tenants, NEIGHBOUR, device_bytes, HOG_PIECES).await?;
+    for slot in [VICTIM, NEIGHBOUR] {
+        release(tenants, slot).await?;
+    }
+    tenants.close().await?;
+    tenants.renew(NEIGHBOUR).await?;
+    Ok(EscapeRoute {
+        route: SECOND.to_owned(),
+        outcome: EscapeOutcome::Memory { bytes: (first + second, first + second), rounds: 1 },
+        evidence: format!("{first} and {second} bytes"),
+    })
 }
 
 /// The usual calls of a new tenant with other environment variables.
@@ -182,7 +251,7 @@ async fn submitted(
     route: SubmitRoute,
     name: &str,
 ) -> Result<EscapeRoute, RunError> {
-    let context = tenants.handles().setup.host.context();
+    let context = tenants.context();
     let limit = tenants.config().mechanism;
     let limit = limit.and_then(|m| m.configuration(&context).compute_limit);
     let limits_time = limit.is_some_and(|limit| limit.of == Compute::Time);

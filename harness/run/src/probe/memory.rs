@@ -88,7 +88,7 @@ async fn without_oversubscription(tenants: &mut TenantSet) -> Result<u64, RunErr
 }
 
 fn configured_limit(tenants: &TenantSet) -> Option<u64> {
-    let context = tenants.handles().setup.host.context();
+    let context = tenants.context();
     let mechanism = tenants.config().mechanism?;
     mechanism.configuration(&context).memory_limit_bytes
 }
@@ -242,7 +242,6 @@ const PAGES_VIRTUAL: u64 = 64;
 const RELEASES_FREED: u32 = 60;
 const RELEASES_CONTEXT: u32 = 12;
 
-/// How a tenant releases its pages.
 #[derive(Debug, Clone, Copy)]
 enum ReleasedBy {
     /// One by one.

@@ -59,7 +59,6 @@ pub enum Flag {
 
 type Finding<'a> = Pin<Box<dyn Future<Output = Result<ProbeFound, RunError>> + 'a>>;
 
-/// How a probe runs.
 #[derive(Debug, Clone, Copy)]
 enum Run {
     Tenants(for<'a> fn(&'a mut TenantSet) -> Finding<'a>),
@@ -153,9 +152,7 @@ pub async fn campaign(
         let applies = |probe: &&&Probe| (probe.applies_to)(&planned.properties);
         let probes: Vec<&Probe> = all.iter().filter(applies).copied().collect();
         let own = |cell: &&Cell| cell.variant == planned.variant;
-        let Some(cell) = setup.plan.cells.iter().find(own) else {
-            continue;
-        };
+        let Some(cell) = setup.plan.cells.iter().find(own) else { continue };
         if probes.is_empty() {
             continue;
         }

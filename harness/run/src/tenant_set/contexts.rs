@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gpubench_host::mechanism::OverLimit;
 use gpubench_host::tenant::TenantError;
+use gpubench_record::probe::step::{Step, TraceTimeSlices};
 use gpubench_record::{Condition, FromTenant, RefusalKind, TimePart, ToTenant};
 
 use super::{CONTEXT, TenantSet, name_of, note_end, participants_of};
@@ -12,6 +13,13 @@ use crate::RunError;
 /// Wait for a user's program beyond the time in which it must be ready: the tenant that starts it
 /// reports itself that the program is late.
 const PROGRAM_MORE: Duration = Duration::from_secs(30);
+
+/// How long the time slices of two tenants are traced. In virtual time every read of the clock
+/// costs the interpreter time.
+const TRACE_NS: u64 = 100_000_000;
+const TRACE_VIRTUAL_NS: u64 = 12_000_000;
+/// Reads of the clock further apart than this are a gap, as in the probe `time-slice-trace`.
+const TRACE_THRESHOLD_NS: u64 = 10_000;
 
 impl TenantSet {
     /// Opens and closes contexts as a condition needs them: native cells have only the victim's.
@@ -27,10 +35,39 @@ impl TenantSet {
         if self.config.refuses_outsiders && !condition.is_native() {
             self.attempt_as_outsider().await?;
         }
+        if self.config.checks.time_slices && !condition.is_native() {
+            self.trace_time_slices().await?;
+        }
         Ok(())
     }
 
-    /// Opens exactly one slot's context.
+    /// Has victim and neighbour run a kernel at the same time, once for each pair of processes.
+    async fn trace_time_slices(&mut self) -> Result<(), RunError> {
+        const DOING: &str = "tracing its time slices";
+        if self.observations.iter().take(2).all(|one| one.spans_ns.is_some()) {
+            return Ok(());
+        }
+        let is_virtual = self.handles.setup.clock.is_virtual();
+        let watch_ns = if is_virtual { TRACE_VIRTUAL_NS } else { TRACE_NS };
+        let trace = TraceTimeSlices { watch_ns, threshold_ns: TRACE_THRESHOLD_NS };
+        let message = |slot| (slot, ToTenant::Probe { step: trace.into_step() }, CONTEXT);
+        let answers = self.ask_all(vec![message(0), message(1)], DOING).await?;
+        for (slot, answer) in answers.into_iter().enumerate() {
+            let reply = match answer? {
+                FromTenant::Probed { reply } => TraceTimeSlices::reply(reply),
+                other => return Err(self.unexpected(slot, &other)),
+            };
+            let traced = reply.map_err(|reply| {
+                let reply = *reply;
+                self.unexpected(slot, &FromTenant::Probed { reply })
+            })?;
+            let now_ns = self.handles.now_ns().await?;
+            self.observations[slot].spans_ns = Some(traced.spans_ns);
+            self.observations[slot].checked_at_ns = Some(now_ns);
+        }
+        Ok(())
+    }
+
     pub async fn open_only(&mut self, slot: usize) -> Result<(), RunError> {
         let others = (0..self.slots.len()).filter(|&other| other != slot);
         self.set_open(others, false).await?;

@@ -35,9 +35,7 @@ impl TenantSet {
         limit: Duration,
         times: Option<Times>,
     ) -> Result<(FromTenant, Sampled), RunError> {
-        let Some(mut tenant) = self.slots[slot].take() else {
-            return Err(missing(slot).into());
-        };
+        let Some(mut tenant) = self.slots[slot].take() else { return Err(missing(slot).into()) };
         let handles = self.handles.clone();
         let sampler = times.map(|_| SAMPLER);
         handles.expect([tenant.participants().issuer].into_iter().chain(sampler).collect()).await?;
@@ -176,9 +174,7 @@ impl TenantSet {
         let mut failure = None;
         for (slot, result) in results.iter_mut().enumerate() {
             let workload = result.identity.as_ref().map(|identity| &identity.workload.name);
-            let Some(workload) = workload.filter(|_| result.death.is_none()) else {
-                continue;
-            };
+            let Some(workload) = workload.filter(|_| result.death.is_none()) else { continue };
             let mut output = match self.output_of(slot, None).await {
                 Ok(output) => output,
                 // The user stopped the run: the cell has its samples, and no outputs.
@@ -198,7 +194,6 @@ impl TenantSet {
         Ok(failure)
     }
 
-    /// The error for an answer of the wrong kind.
     pub fn unexpected(&self, slot: usize, answer: &FromTenant) -> RunError {
         match &self.slots[slot] {
             Some(tenant) => tenant.unexpected(answer).into(),
@@ -211,7 +206,6 @@ impl TenantSet {
         slots.iter().filter_map(|&slot| Some((slot, self.slots[slot].take()?))).collect()
     }
 
-    /// Puts a tenant back into its slot.
     pub fn put_back(&mut self, slot: usize, tenant: Tenant) {
         self.slots[slot] = Some(tenant);
     }

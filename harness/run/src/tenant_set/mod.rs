@@ -11,10 +11,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
+use gpubench_host::device::meters::{MeterScope, Metered};
 use gpubench_host::mechanism::{
-    InForce, Mechanism, OpeningChecks, PRIORITY, TenantEnv, TenantObservation,
+    InForce, Mechanism, MechanismContext, OpeningChecks, PRIORITY, TenantEnv, TenantObservation,
 };
 use gpubench_host::tenant::{Tenant, TenantError};
+use gpubench_record::Meter;
 use gpubench_record::user_victim::{Reports, UserVictim};
 use gpubench_record::wire::{Inside, Participants};
 
@@ -49,6 +51,8 @@ pub struct TenantSet {
 pub struct TenantConfig {
     /// The mechanism; `None` for tenants without one.
     pub mechanism: Option<&'static dyn Mechanism>,
+    /// Its variant.
+    pub variant: String,
     pub set_up: InForce,
     pub environments: Vec<TenantEnv>,
     /// What each reports once its context is open.
@@ -89,9 +93,15 @@ impl TenantSet {
         }
     }
 
-    /// How the tenants are started.
     pub const fn config(&self) -> &TenantConfig {
         &self.config
+    }
+
+    /// The context of their mechanism, with the options of its variant.
+    pub fn context(&self) -> MechanismContext<'_> {
+        let host = &self.handles.setup.host;
+        let mechanism = self.config.mechanism;
+        mechanism.map_or(host.context(), |m| host.context_of(m.name(), &self.config.variant))
     }
 
     /// The components of the run that the set uses.
@@ -99,7 +109,6 @@ impl TenantSet {
         &self.handles
     }
 
-    /// Whether a context is open.
     pub fn is_open(&self) -> bool {
         self.slots.iter().flatten().any(Tenant::is_open)
     }
@@ -120,6 +129,11 @@ impl TenantSet {
             }
         };
         open.flat_map(pids).collect()
+    }
+
+    /// The process of a slot.
+    pub fn pid(&self, slot: usize) -> Option<u32> {
+        self.slots.get(slot)?.as_ref().map(Tenant::pid)
     }
 
     /// The processes that stamp samples, by tenant: those of a user's program that reports its
@@ -146,7 +160,6 @@ impl TenantSet {
     }
 }
 
-/// The error for a slot without a tenant.
 pub fn missing(slot: usize) -> TenantError {
     TenantError::Ended { tenant: name_of(slot), how: "before the message".to_owned() }
 }
@@ -180,7 +193,26 @@ impl TenantSet {
         } else {
             (Vec::new(), None)
         };
-        SnapshotScope { set_up: self.config.set_up.clone(), mapped_of, program_of }
+        let (set_up, meters) = (self.config.set_up.clone(), self.meter_scope());
+        SnapshotScope { set_up, mapped_of, program_of, meters }
+    }
+
+    fn meter_scope(&self) -> MeterScope {
+        let reads = |meter| self.handles.setup.plan.meters.contains(&meter);
+        let slots = self.slots.iter().enumerate();
+        let open = slots.filter_map(|(slot, one)| Some((slot, one.as_ref()?)));
+        let tenants = open.filter(|(_, tenant)| tenant.is_open());
+        MeterScope {
+            energy: reads(Meter::Energy),
+            utilisation: reads(Meter::Utilisation),
+            tenants: tenants
+                .map(|(slot, tenant)| Metered {
+                    tenant: tenant.name().to_owned(),
+                    pid: tenant.pid(),
+                    instance: self.config.set_up.instance_id(slot),
+                })
+                .collect(),
+        }
     }
 
     /// What the tenants with open contexts reported, the victim first. A user's program reports

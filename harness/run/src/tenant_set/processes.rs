@@ -11,7 +11,6 @@ use super::{CONTEXT, TenantSet, name_of, participants_of};
 use crate::{RunError, RunHandles};
 
 impl TenantSet {
-    /// Starts the tenants that are missing.
     pub async fn ensure(&mut self) -> Result<(), RunError> {
         if self.slots.iter().all(Option::is_some) {
             return Ok(());
@@ -64,9 +63,7 @@ impl TenantSet {
     pub(super) fn join_control_group(&self, slot: usize, tenant: &Tenant) -> Result<(), RunError> {
         let groups = &self.config.set_up.groups;
         let group = groups.get(slot).or(groups.last());
-        let Some(group) = group.filter(|_| self.config.mechanism.is_some()) else {
-            return Ok(());
-        };
+        let Some(group) = group.filter(|_| self.config.mechanism.is_some()) else { return Ok(()) };
         control_groups::join(group, tenant.pid()).map_err(|source| {
             let tenant = tenant.name().to_owned();
             RunError::Spawn(SpawnError::Start { tenant, source })
@@ -97,9 +94,7 @@ impl TenantSet {
 
     /// Ends the tenant of a slot, so that the next one is a new process.
     pub async fn renew(&mut self, slot: usize) -> Result<(), RunError> {
-        let Some(mut tenant) = self.slots[slot].take() else {
-            return Ok(());
-        };
+        let Some(mut tenant) = self.slots[slot].take() else { return Ok(()) };
         stop(&self.handles, &mut tenant).await?;
         self.handles.reap().await
     }
@@ -107,12 +102,22 @@ impl TenantSet {
     /// Starts a new tenant in a slot with other variables than in its configuration; `renew` undoes
     /// that.
     pub async fn replace(&mut self, slot: usize, variables: &TenantEnv) -> Result<(), RunError> {
+        self.replace_as(slot, slot, variables).await
+    }
+
+    /// The same in the control group of another slot.
+    pub async fn replace_as(
+        &mut self,
+        slot: usize,
+        group_of: usize,
+        variables: &TenantEnv,
+    ) -> Result<(), RunError> {
         self.renew(slot).await?;
         let spawner = &self.handles.setup.spawner;
         let name = name_of(slot);
         let tenant = spawner.spawn(&name, participants_of(slot), variables);
         let tenant = self.handles.waits.unless_stopped(tenant).await??;
-        self.join_control_group(slot, &tenant)?;
+        self.join_control_group(group_of, &tenant)?;
         self.fill(slot, tenant)
     }
 

@@ -1,5 +1,6 @@
 //! From a record to a session: what a comparison of records needs. This folder alone knows both.
 
+mod dataset;
 mod facts;
 mod folders;
 mod nights;
@@ -27,6 +28,7 @@ use super::record::{rescore, score_opened};
 use super::{open, verdict};
 use crate::error::ExpectedError;
 
+pub use dataset::{figures_of, head_of, id};
 pub use facts::known_spread;
 pub use nights::{
     Keep, Pin, Pins, Pruning, acknowledge, acknowledged, declare, declared, pin, pinned, pins,
@@ -109,12 +111,26 @@ pub fn nights_so_far(folder: &Path) -> Result<Sessions, ExpectedError> {
 }
 
 /// As [`nights`], with one mean for each series of the rows to keep: a look at many nights needs
-/// little memory.
+/// little memory. A folder can also be a dataset, which is read in their place.
 pub fn night_means(
     folders: &[PathBuf],
     keep: impl Fn(&RowKey) -> bool + Sync,
 ) -> Result<Sessions, ExpectedError> {
-    read(folders, |dir| Ok(indexed(dir)?.with_means_of(&keep)))
+    let (datasets, folders): (Vec<PathBuf>, Vec<PathBuf>) =
+        folders.iter().cloned().partition(|dir| gpubench_store::dataset::is_dataset(dir));
+    let mut found = Sessions::default();
+    if !folders.is_empty() || datasets.is_empty() {
+        found = read(&folders, |dir| Ok(indexed(dir)?.with_means_of(&keep)))?;
+    }
+    for dir in datasets {
+        found.sessions.extend(dataset::sessions_of(&dir, &keep)?);
+    }
+    in_order(&mut found.sessions);
+    Ok(found)
+}
+
+fn in_order(sessions: &mut [Session]) {
+    sessions.sort_by(|a, b| (&a.started_at, &a.name).cmp(&(&b.started_at, &b.name)));
 }
 
 fn read(
@@ -138,7 +154,7 @@ fn read(
             None,
         ));
     }
-    found.sessions.sort_by(|a, b| (&a.started_at, &a.name).cmp(&(&b.started_at, &b.name)));
+    in_order(&mut found.sessions);
     Ok(found)
 }
 

@@ -37,12 +37,15 @@ impl<'a> Source<'a> {
     /// Every row that the record planned.
     pub(super) fn rows(&self) -> BTreeMap<RowKey, Row> {
         let mut rows = BTreeMap::new();
-        for key in self.cells.of(Condition::C).filter(|key| key.fewer.is_none()) {
+        for key in self.cells.of(Condition::C) {
+            if key.fewer.is_some() || !key.shape.is_usual() {
+                continue;
+            }
             for metric in self.contended_metrics(key) {
                 self.add(key, metric, &mut rows);
             }
         }
-        for key in self.cells.of(Condition::S) {
+        for key in self.cells.of(Condition::S).filter(|key| key.shape.is_usual()) {
             let of_victim = [Metric::Efficiency, Metric::SoloRate].as_slice();
             let alone = [Metric::AggressorRate].as_slice();
             for metric in if self.cells.has_victim(key) { of_victim } else { alone } {

@@ -217,6 +217,40 @@ fn means_are_those_of_all_blocks() -> TestResult {
 }
 
 #[test]
+fn nights_of_a_dataset_are_those_of_their_folders() -> TestResult {
+    let folder = nights_of(2, usize::MAX)?;
+    let folders = [folder.path().to_owned()];
+    let dir = tempfile::tempdir()?;
+    each_night(&folders, |found| {
+        for session in &found.sessions {
+            let head = head_of(session)?;
+            let figures = figures_of(&session.name, &head, session)?;
+            gpubench_store::dataset::add(dir.path(), figures).expect("a dataset");
+        }
+        Ok(())
+    })?;
+    let keep = |key: &RowKey| key.metric.is_primary();
+    let (own, found) = (night_means(&folders, keep)?, night_means(&[dir.path().to_owned()], keep)?);
+    let mut rows = 0;
+    for (own, found) in own.sessions.iter().zip(&found.sessions) {
+        let head = |one: &Session| {
+            (one.started_at.clone(), one.facts.clone(), one.labels.clone(), one.margins, one.kind)
+        };
+        assert_eq!(head(own), head(found));
+        for (key, row) in own.rows.iter().filter(|(_, row)| row.is_measured()) {
+            let [own, found] = [Some(row), found.rows.get(key)].map(|row| row?.series());
+            let (own, found) = own.zip(found).ok_or("no row")?;
+            assert!((own.blocks[0] - found.blocks[0]).abs() < 1e-12, "{key:?}");
+            assert_eq!((own.bounds, own.is_bound), (found.bounds, found.is_bound));
+            rows += 1;
+        }
+    }
+    assert_eq!((own.sessions.len(), found.sessions.len()), (2, 2));
+    assert!(rows > 0);
+    Ok(())
+}
+
+#[test]
 fn old_nights_go_and_pinned_unfinished_and_foreign_files_stay() -> TestResult {
     let folder = nights_of(5, 40)?;
     let night = |name: &str| folder.path().join(name);
@@ -288,6 +322,7 @@ fn rotation_session(name: &str, rotation: u32) -> Result<Session, Box<dyn std::e
             let rate_per_s = 1000.0 * (1.0 - 0.4 * dose + noise);
             CellResult {
                 lone_ns: Vec::new(),
+                meters: Vec::new(),
                 cell: cell.clone(),
                 figures: CellFigures {
                     closed_rate_per_s: Some(rate_per_s),

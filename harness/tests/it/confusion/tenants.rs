@@ -86,7 +86,6 @@ impl Tenant {
         Ok(writeln!(stdin, "{from_ns} {block_ns} {until_ns} {}", done_file.display())?)
     }
 
-    /// Waits for its report and returns the figures.
     pub fn figures(&mut self) -> Result<Vec<f64>, Error> {
         let mut line = String::new();
         while self.out.read_line(&mut line)? > 0 {

@@ -276,9 +276,7 @@ fn level(retention: f64) -> &'static str {
 pub fn rows(machine: &str, planted: &Planted, alone: &Alone, record: &RunRecord) -> Vec<Row> {
     let mut found = Vec::new();
     for row in &record.matrix {
-        let Some(retention) = planted.retention(&row.mechanism, alone) else {
-            continue;
-        };
+        let Some(retention) = planted.retention(&row.mechanism, alone) else { continue };
         let outcome = row.outcome.reason.clone().unwrap_or_default();
         let has_starved = record.cells.iter().any(|cell| {
             cell.cell.mechanism == row.mechanism
@@ -344,7 +342,6 @@ impl fmt::Display for Row {
     }
 }
 
-/// Counts over rows.
 #[derive(Debug)]
 pub struct Tally {
     rows: u64,

@@ -29,7 +29,6 @@ pub fn planted(machine: &str, defects: &[(&str, toml::Value)]) -> Result<String,
     Ok(machine.to_string())
 }
 
-/// A machine file without ECC.
 pub fn without_ecc(machine: &str) -> String {
     machine.replace("scrub = false", "scrub = false\necc = false")
 }
@@ -101,7 +100,7 @@ pub fn tally<'a>(
 /// The output of `gpubench report` for these records.
 pub fn report(dir: &Path, names: &[&str], format: &str) -> Result<String, Error> {
     let mut command = gpubench(["report", &format!("--format={format}")]);
-    if format == "text" {
+    if matches!(format, "text" | "md") {
         command.arg("--full");
     }
     command.args(names.iter().map(|name| dir.join(name)));
@@ -151,9 +150,7 @@ pub fn outcome(record: &RunRecord, name: &str) -> Result<(OutcomeKind, String, b
 
 /// Processes of MPS daemons whose pipe folders occur in this text.
 pub fn daemons(named_in: &str) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let mut found = Vec::new();
     for entry in entries.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());

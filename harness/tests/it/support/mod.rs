@@ -91,7 +91,6 @@ impl Lab {
         self.path(name).display().to_string()
     }
 
-    /// Writes a file of the folder.
     pub fn write(&self, name: &str, text: &str) -> std::io::Result<()> {
         std::fs::write(self.path(name), text)
     }
@@ -101,7 +100,6 @@ impl Lab {
         &self.machine
     }
 
-    /// The value of `--device`.
     pub fn device(&self) -> String {
         format!("virtual:{}", self.machine)
     }
@@ -163,7 +161,6 @@ pub fn gpubench<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
-/// The binary.
 pub fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_gpubench"))
 }
@@ -179,7 +176,6 @@ pub fn driver_client() -> Result<PathBuf, Error> {
     Ok(client)
 }
 
-/// How a command ended.
 pub struct Finished {
     /// Exit status; `None` after a signal.
     pub code: Option<i32>,
@@ -215,7 +211,11 @@ impl From<Output> for Finished {
     }
 }
 
-/// Runs a command to its end.
+/// Whether campaigns run whole; every change runs a part.
+pub fn whole() -> bool {
+    std::env::var_os("GPUBENCH_WHOLE").is_some()
+}
+
 pub fn finish(mut command: Command) -> Result<Finished, Error> {
     Ok(command.output()?.into())
 }
@@ -343,7 +343,6 @@ impl Nights {
         Ok(())
     }
 
-    /// Runs the binary in the folder.
     pub fn run(&self, args: &[&str], code: i32) -> Result<Finished, Error> {
         finish(self.lab.gpubench(args))?.ended_with(code)
     }

@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
 use std::sync::{Mutex, PoisonError};
 
-use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::code::{self, Code, refuse};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::planted::take_value;
 
 /// Stores a result at the caller's address; null is refused.
 pub unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Code> {
-    if to.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(to.is_null(), code::INVALID_VALUE)?;
     // Callers may pass unaligned addresses.
     to.write_unaligned(value);
     if let Some(planted) = take_value() {
@@ -27,9 +25,7 @@ pub unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Code> {
 
 /// Makes an object and stores its handle; null is refused before the object is made.
 pub unsafe fn put_new<T>(to: *mut T, make: impl FnOnce() -> Result<T, Code>) -> Result<(), Code> {
-    if to.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(to.is_null(), code::INVALID_VALUE)?;
     put(to, make()?)
 }
 
@@ -42,9 +38,7 @@ pub unsafe fn put_optional<T>(to: *mut T, value: T) {
 
 /// Copies a text into a caller's buffer, cut to fit and always terminated.
 pub unsafe fn put_text(to: *mut c_char, length: usize, text: &str) -> Result<(), Code> {
-    if to.is_null() || length == 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(to.is_null() || length == 0, code::INVALID_VALUE)?;
     let cut = text.len().min(length - 1);
     std::ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), cut);
     to.add(cut).write(0);
@@ -53,18 +47,14 @@ pub unsafe fn put_text(to: *mut c_char, length: usize, text: &str) -> Result<(),
 
 /// A C string as Rust text; null and other encodings than UTF-8 are refused.
 pub unsafe fn text_of(text: *const c_char) -> Result<String, Code> {
-    if text.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(text.is_null(), code::INVALID_VALUE)?;
     let text = CStr::from_ptr(text).to_str();
     text.map(str::to_owned).map_err(|_| code::INVALID_VALUE)
 }
 
 /// Reads a structure of the caller; null is refused.
 pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, Code> {
-    if from.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(from.is_null(), code::INVALID_VALUE)?;
     Ok(from.read_unaligned())
 }
 
@@ -90,8 +80,6 @@ pub unsafe fn handles(from: *const Handle, count: usize) -> Result<Vec<usize>, C
     if count == 0 {
         return Ok(Vec::new());
     }
-    if from.is_null() || count > HANDLES_MAX {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(from.is_null() || count > HANDLES_MAX, code::INVALID_VALUE)?;
     Ok((0..count).map(|index| from.add(index).read_unaligned() as usize).collect())
 }

@@ -55,7 +55,6 @@ pub extern "C" fn gpubench_vt_now() -> u64 {
     device().map_or(0, |device| device.now_ns())
 }
 
-/// Sleeps until an instant.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpubench_vt_sleep_until(t_ns: u64) -> i32 {
     with(|device| device.sleep_until(t_ns))

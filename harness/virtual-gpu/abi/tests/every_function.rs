@@ -65,9 +65,7 @@ fn signatures(folder: &Path, found: &mut Vec<Signature>) {
         }
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         for after in text.split("fn ").skip(1) {
-            let Some((names, rest)) = after.split_once('(') else {
-                continue;
-            };
+            let Some((names, rest)) = after.split_once('(') else { continue };
             let (inside, behind) = closed(rest);
             let answer = behind.trim_start().strip_prefix("->").unwrap_or("");
             for name in names.split(',').map(str::trim).filter(|name| is_entry(name)) {
@@ -155,7 +153,6 @@ impl Draw {
     }
 }
 
-/// The address of an exported function.
 fn address(name: &str) -> *mut c_void {
     let name = CString::new(name).expect("a name");
     // SAFETY: a C string; the default handle searches the program and its libraries.

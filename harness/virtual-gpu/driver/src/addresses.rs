@@ -38,9 +38,7 @@ impl Addresses {
     }
 
     fn is_free(&self, at: u64, bytes: u64) -> bool {
-        let Some(end) = at.checked_add(bytes) else {
-            return false;
-        };
+        let Some(end) = at.checked_add(bytes) else { return false };
         let below = self.taken.range(..end).next_back();
         at >= FIRST && end <= END && below.is_none_or(|(start, length)| start + length <= at)
     }
@@ -55,9 +53,7 @@ impl Addresses {
 
     /// Whether the range lies within one that was given out.
     pub fn holds(&self, at: u64, bytes: u64) -> bool {
-        let Some(end) = at.checked_add(bytes) else {
-            return false;
-        };
+        let Some(end) = at.checked_add(bytes) else { return false };
         let below = self.taken.range(..=at).next_back();
         below.is_some_and(|(start, length)| end <= start + length)
     }

@@ -33,13 +33,9 @@ pub fn make_good(
 ) -> Result<Option<bool>, Code> {
     let (fill, offset, bytes, due) = {
         let mut tables = process.tables();
-        let Some(entry) = tables.allocations.get(&start) else {
-            return Ok(None);
-        };
+        let Some(entry) = tables.allocations.get(&start) else { return Ok(None) };
         let (version, offset, bytes) = (entry.version, entry.offset, entry.bytes);
-        let Some(skipped) = tables.fills.get_mut(&start) else {
-            return Ok(None);
-        };
+        let Some(skipped) = tables.fills.get_mut(&start) else { return Ok(None) };
         if skipped.version != version {
             return Ok(None);
         }
@@ -92,7 +88,6 @@ fn fill_device(process: &Process, offset: u64, bytes: u64, fill: &Fill) -> Resul
     Ok(())
 }
 
-/// Writes the pattern.
 fn write_pattern(to: *mut u8, bytes: u64, fill: &Fill) {
     let pattern = fill.value.to_le_bytes();
     let element = fill.element as usize;
@@ -118,7 +113,6 @@ pub(crate) fn write_host(to: u64, bytes: &[u8]) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
 }
 
-/// Moves the bytes of a copy.
 pub fn move_bytes(process: &Process, copy: &Copy) -> Result<(), Code> {
     let tables = process.tables();
     let to = segments(process, &tables, copy.to, copy.bytes, true)?;
@@ -127,7 +121,6 @@ pub fn move_bytes(process: &Process, copy: &Copy) -> Result<(), Code> {
     Ok(())
 }
 
-/// A part of one side of a copy.
 struct Segment {
     address: *mut u8,
     bytes: usize,
@@ -135,7 +128,6 @@ struct Segment {
     offset: Option<u64>,
 }
 
-/// The parts of one side of a copy.
 fn segments(
     process: &Process,
     tables: &Tables,

@@ -10,6 +10,11 @@ impl From<Code> for i32 {
     }
 }
 
+/// The answer of a call that `refused` lets go no further.
+pub fn refuse<E>(refused: bool, answer: E) -> Result<(), E> {
+    if refused { Err(answer) } else { Ok(()) }
+}
+
 macro_rules! codes {
     ($( $name:ident = $number:literal, $text:literal; )*) => {
         $( #[doc = $text] pub const $name: Code = Code($number); )*

@@ -6,7 +6,7 @@
 use crate::bytes::{is_pinned, make_good, move_bytes, write_host};
 use crate::code::{self, Code};
 use crate::copy_shape::{Copy, Place};
-use crate::entries::StreamEntry;
+use crate::issue::Issue;
 use crate::operation::WaitPolicy;
 use crate::process::Process;
 use crate::submit::{charge, device_traffic, link_traffic};
@@ -22,39 +22,27 @@ const REPEATED_COPY_BYTES: u64 = 1 << 20;
 /// The pieces of device memory that one side of a copy covers.
 fn touched(process: &Process, copy: &Copy, write: bool) -> Result<Vec<Piece>, Code> {
     let place = if write { copy.to } else { copy.from };
-    let Place::Device(address) = place else {
-        return Ok(Vec::new());
-    };
+    let Place::Device(address) = place else { return Ok(Vec::new()) };
     ipc::check_opened(process, address)?;
     let tables = process.ready()?;
     tables.pieces(address, copy.bytes, write).ok_or(code::INVALID_VALUE)
 }
 
-/// Carries out a copy.
-pub fn run(
-    process: &Process,
-    stream: &StreamEntry,
-    copy: &Copy,
-    policy: WaitPolicy,
-) -> Result<(), Code> {
+pub fn run(issue: Issue<'_>, copy: &Copy) -> Result<(), Code> {
     if copy.bytes == 0 {
         return Ok(());
     }
     copy.check()?;
     match (copy.to, copy.from) {
-        (Place::Device(_), Place::Host(_)) => to_device(process, stream, copy, policy),
-        (Place::Host(_), Place::Device(_)) => to_host(process, stream, copy, policy),
-        (Place::Device(_), Place::Device(_)) => within_device(process, stream, copy, policy),
-        (Place::Host(_), Place::Host(_)) => within_host(process, stream, copy, policy),
+        (Place::Device(_), Place::Host(_)) => to_device(issue, copy),
+        (Place::Host(_), Place::Device(_)) => to_host(issue, copy),
+        (Place::Device(_), Place::Device(_)) => within_device(issue, copy),
+        (Place::Host(_), Place::Host(_)) => within_host(issue, copy),
     }
 }
 
-fn to_device(
-    process: &Process,
-    stream: &StreamEntry,
-    copy: &Copy,
-    policy: WaitPolicy,
-) -> Result<(), Code> {
+fn to_device(issue: Issue<'_>, copy: &Copy) -> Result<(), Code> {
+    let process = issue.process;
     let targets = touched(process, copy, true)?;
     for piece in &targets {
         launch::finish_reruns_into(process, piece.start)?;
@@ -69,14 +57,12 @@ fn to_device(
     }
     drop(tables);
     let rate = process.device.machine().pcie.to_device_gb_per_s;
-    transfer(process, stream, (OpKind::ToDevice, rate), copy, policy).map(|_| ())
+    transfer(issue, (OpKind::ToDevice, rate), copy).map(|_| ())
 }
 
 /// Whether a large copy repeats the last one to its target, so that it can be skipped.
 fn is_repeated(process: &Process, copy: &Copy, targets: &[Piece]) -> bool {
-    let (Place::Device(to), Place::Host(from)) = (copy.to, copy.from) else {
-        return false;
-    };
+    let (Place::Device(to), Place::Host(from)) = (copy.to, copy.from) else { return false };
     let mut tables = process.tables();
     let last = tables.copies.insert(to, (from, copy.bytes));
     process.device.is_virtual_time()
@@ -89,15 +75,11 @@ fn is_open(tables: &Tables, start: u64) -> bool {
     tables.allocations.get(&start).is_none_or(|entry| entry.open)
 }
 
-fn to_host(
-    process: &Process,
-    stream: &StreamEntry,
-    copy: &Copy,
-    policy: WaitPolicy,
-) -> Result<(), Code> {
+fn to_host(issue: Issue<'_>, copy: &Copy) -> Result<(), Code> {
+    let Issue { process, stream, .. } = issue;
     let sources = touched(process, copy, false)?;
     let rate = process.device.machine().pcie.to_host_gb_per_s;
-    let (seq, waited) = transfer(process, stream, (OpKind::ToHost, rate), copy, policy)?;
+    let (seq, waited) = transfer(issue, (OpKind::ToHost, rate), copy)?;
     launch::finish_reruns(process, stream.context)?;
     if let Some(address) = unwritten_among(process, &sources) {
         if launch::Extent::of(process) == launch::Extent::Full {
@@ -113,12 +95,7 @@ fn to_host(
     Ok(())
 }
 
-fn within_device(
-    process: &Process,
-    stream: &StreamEntry,
-    copy: &Copy,
-    policy: WaitPolicy,
-) -> Result<(), Code> {
+fn within_device(Issue { process, stream, policy }: Issue<'_>, copy: &Copy) -> Result<(), Code> {
     let targets = touched(process, copy, true)?;
     let sources = touched(process, copy, false)?;
     let unwritten = unwritten_among(process, &sources);
@@ -147,12 +124,7 @@ fn within_device(
 }
 
 /// Copies host memory to host memory on the CPU, once the earlier work of the stream is done.
-fn within_host(
-    process: &Process,
-    stream: &StreamEntry,
-    copy: &Copy,
-    policy: WaitPolicy,
-) -> Result<(), Code> {
+fn within_host(Issue { process, stream, policy }: Issue<'_>, copy: &Copy) -> Result<(), Code> {
     charge(process, policy, process.device.machine().host.copy_ns)?;
     stream::wait_for_all(process, stream)?;
     move_bytes(process, copy)
@@ -204,12 +176,11 @@ fn refuse_unwritten(address: u64) -> Code {
 
 /// Queues a copy on its engine. Returns its sequence number, and whether it has been waited for.
 fn transfer(
-    process: &Process,
-    stream: &StreamEntry,
+    issue: Issue<'_>,
     (kind, gb_per_s): (OpKind, f64),
     copy: &Copy,
-    policy: WaitPolicy,
 ) -> Result<(u64, bool), Code> {
+    let Issue { process, stream, policy } = issue;
     let device = &process.device;
     let pinned = [copy.to, copy.from]
         .iter()

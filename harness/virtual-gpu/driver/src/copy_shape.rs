@@ -2,7 +2,6 @@
 
 use crate::code::{self, Code};
 
-/// Where one side of a copy lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Host memory, by its address.

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
-/// Prints one line.
 pub fn say(text: &str) {
     // A closed standard error cannot be reported.
     let _ = writeln!(std::io::stderr(), "virtual GPU: {text}");

@@ -17,7 +17,6 @@ pub struct ContextPlacement {
     pub sm_count: u32,
 }
 
-/// A context.
 #[derive(Debug, Clone)]
 pub struct ContextEntry {
     /// Slot in the shared state of the context that owns the address space.
@@ -49,27 +48,21 @@ pub struct GreenEntry {
     pub context: usize,
 }
 
-/// A loaded module.
 #[derive(Debug)]
 pub struct ModuleEntry {
     pub context: u32,
     /// The program, bound to the addresses of its variables.
     pub program: Arc<ptx::Program>,
-    /// Address of each variable, in the order of the text.
     pub symbols: Vec<u64>,
-    /// Hash of the text.
     pub hash: u64,
 }
 
-/// A kernel of a module.
 #[derive(Debug, Clone)]
 pub struct FunctionEntry {
     pub context: u32,
-    /// Handle of its module.
     pub module: usize,
     pub program: Arc<ptx::Program>,
     pub name: String,
-    /// Hash of the module's text.
     pub hash: u64,
     pub settings: KernelSettings,
 }
@@ -93,10 +86,8 @@ pub struct LibraryEntry {
     pub modules: BTreeMap<usize, usize>,
 }
 
-/// A kernel of a library.
 #[derive(Debug, Clone)]
 pub struct KernelEntry {
-    /// Handle of its library.
     pub library: usize,
     pub name: String,
     /// Handles of its functions by the handle of the context.
@@ -104,19 +95,16 @@ pub struct KernelEntry {
     pub settings: KernelSettings,
 }
 
-/// A stream.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamEntry {
     /// Slot in the shared state.
     pub slot: u32,
     pub context: u32,
-    /// Where its work runs.
     pub placement: ContextPlacement,
     pub flags: u32,
     pub priority: i32,
 }
 
-/// An event.
 #[derive(Debug, Clone, Copy)]
 pub struct EventEntry {
     /// Index in the shared table of times.
@@ -141,7 +129,6 @@ pub enum Origin {
     Pool(usize),
     /// `cuMemAllocManaged`.
     Managed,
-    /// A variable of a module.
     Module,
     /// `cuArrayCreate`: kernels cannot address it.
     Array,
@@ -173,7 +160,6 @@ pub struct AllocationEntry {
     pub unwritten: bool,
     /// Where it lies in device memory.
     pub offset: u64,
-    /// How it was allocated.
     pub origin: Origin,
     pub readable: bool,
     pub writable: bool,
@@ -243,7 +229,6 @@ pub struct PoolEntry {
     pub kept: Vec<Kept>,
 }
 
-/// An array.
 #[derive(Debug, Clone, Copy)]
 pub struct ArrayEntry {
     /// Hidden address of its memory.

@@ -1,10 +1,10 @@
 //! Events: marks in streams, with the time at which the device passed them.
 
-use crate::code::{self, Code};
-use crate::entries::{EventEntry, StreamEntry};
+use crate::code::{self, Code, refuse};
+use crate::entries::EventEntry;
 use crate::handles::Handle;
 use crate::ipc;
-use crate::operation::WaitPolicy;
+use crate::issue::Issue;
 use crate::process::Process;
 use crate::submit::{charge, wait_for};
 use gpubench_virtual_gpu_model::state::{Op, OpKind};
@@ -16,9 +16,7 @@ pub fn last_recorded(process: &Process, event: &EventEntry) -> Result<Option<(u3
 
 /// Whether the event's last recording has completed.
 pub fn is_done(process: &Process, event: &EventEntry) -> Result<bool, Code> {
-    let Some((stream, seq)) = last_recorded(process, event)? else {
-        return Ok(true);
-    };
+    let Some((stream, seq)) = last_recorded(process, event)? else { return Ok(true) };
     let done = process.device.transact(|state, _| {
         let slot = &state.streams.rows[stream as usize];
         !slot.live || slot.completed >= seq
@@ -30,24 +28,14 @@ pub fn is_done(process: &Process, event: &EventEntry) -> Result<bool, Code> {
 pub fn own(process: &Process, event: Handle) -> Result<EventEntry, Code> {
     let tables = process.ready()?;
     let entry = *tables.events.get(event)?;
-    if tables.captured_events.contains_key(&(event as usize)) {
-        return Err(code::CAPTURED_EVENT);
-    }
+    refuse(tables.captured_events.contains_key(&(event as usize)), code::CAPTURED_EVENT)?;
     Ok(entry)
 }
 
-/// Records an event in a stream.
-pub fn record(
-    process: &Process,
-    stream: &StreamEntry,
-    event: usize,
-    policy: WaitPolicy,
-) -> Result<(), Code> {
+pub fn record(Issue { process, stream, policy }: Issue<'_>, event: usize) -> Result<(), Code> {
     let event = event as Handle;
     let entry = *process.ready()?.events.get(event)?;
-    if entry.context != stream.context {
-        return Err(code::INVALID_HANDLE);
-    }
+    refuse(entry.context != stream.context, code::INVALID_HANDLE)?;
     charge(process, policy, process.device.machine().host.event_ns)?;
     let op = Op { kind: OpKind::Record, target: entry.index, ..Op::default() };
     let seq = process.device.submit(stream.slot, op)?;
@@ -62,12 +50,7 @@ pub fn record(
 }
 
 /// Makes a stream wait for an event.
-pub fn wait(
-    process: &Process,
-    stream: &StreamEntry,
-    event: usize,
-    policy: WaitPolicy,
-) -> Result<(), Code> {
+pub fn wait(Issue { process, stream, policy }: Issue<'_>, event: usize) -> Result<(), Code> {
     let entry = *process.ready()?.events.get(event as Handle)?;
     charge(process, policy, process.device.machine().host.event_ns)?;
     let recorded = last_recorded(process, &entry)?;

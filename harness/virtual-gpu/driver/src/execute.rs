@@ -1,24 +1,34 @@
-//! Carries out the operations of streams: one `match` over all of them.
+//! Carries out the operations of streams, or captures them: one `match` over all of them.
 //!
 //! The launch of a graph is here too, because its steps are operations.
 
 use crate::code::Code;
 use crate::entries::StreamEntry;
 use crate::graph::entries::ExecEntry;
-use crate::graph::instantiate;
+use crate::graph::{capture, instantiate};
+use crate::issue::Issue;
 use crate::launch::{self, Request};
 use crate::operation::{Action, WaitPolicy};
 use crate::process::Process;
 use crate::submit::{mark, submitted, wait_for};
 use crate::{copy, event, fill, pool};
 
-/// Carries out an action in a stream.
-pub fn run(
+/// Carries out an action in a stream, or adds it to the graph that the stream is captured into.
+pub fn perform(
     process: &Process,
     stream: &StreamEntry,
-    action: &Action,
+    action: Action,
     policy: WaitPolicy,
 ) -> Result<(), Code> {
+    let issue = Issue { process, stream, policy };
+    match capture::recorded(issue, action)? {
+        None => Ok(()),
+        Some(action) => run(issue, &action),
+    }
+}
+
+pub fn run(issue: Issue<'_>, action: &Action) -> Result<(), Code> {
+    let Issue { process, stream, policy } = issue;
     match action {
         Action::Kernel(kernel) => {
             let request = Request {
@@ -29,12 +39,12 @@ pub fn run(
             };
             launch::launch(process, &request, policy)
         }
-        Action::Copy(copy) => copy::run(process, stream, copy, policy),
-        Action::Fill(fill) => fill::run(process, stream, fill, policy),
-        Action::Record(event) => event::record(process, stream, *event, policy),
-        Action::Wait(event) => event::wait(process, stream, *event, policy),
+        Action::Copy(copy) => copy::run(issue, copy),
+        Action::Fill(fill) => fill::run(issue, fill),
+        Action::Record(event) => event::record(issue, *event),
+        Action::Wait(event) => event::wait(issue, *event),
         Action::Allocate(reserved) => instantiate::place_reserved(process, stream, *reserved),
-        Action::Free(address) => pool::free(process, stream, *address, policy),
+        Action::Free(address) => pool::free(issue, *address),
     }
 }
 
@@ -65,7 +75,7 @@ pub fn launch_graph(
                 wait_for(process, own.slot, other, done[earlier])?;
             }
         }
-        run(process, &own, &step.action, WaitPolicy::Graph)?;
+        run(Issue { process, stream: &own, policy: WaitPolicy::Graph }, &step.action)?;
         done.push(submitted(own.slot)?);
     }
     for lane in &entry.lanes {

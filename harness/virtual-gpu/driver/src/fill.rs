@@ -2,8 +2,8 @@
 
 use crate::bytes::write;
 use crate::code::{self, Code};
-use crate::entries::StreamEntry;
 use crate::fill_shape::Fill;
+use crate::issue::Issue;
 use crate::operation::WaitPolicy;
 use crate::process::Process;
 use crate::submit::{charge, device_traffic};
@@ -14,13 +14,7 @@ use crate::{ipc, launch, pinned};
 /// reading it fails, except for kernels that can be executed again ([`make_good`]).
 const LARGE_FILL_BYTES: u64 = 64 << 20;
 
-/// Carries out a fill.
-pub fn run(
-    process: &Process,
-    stream: &StreamEntry,
-    fill: &Fill,
-    policy: WaitPolicy,
-) -> Result<(), Code> {
+pub fn run(Issue { process, stream, policy }: Issue<'_>, fill: &Fill) -> Result<(), Code> {
     if fill.count == 0 {
         return Ok(());
     }

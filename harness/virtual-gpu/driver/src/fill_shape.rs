@@ -2,7 +2,6 @@
 
 use crate::code::{self, Code};
 
-/// One fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fill {
     pub pointer: u64,
@@ -10,12 +9,10 @@ pub struct Fill {
     pub value: u32,
     /// Bytes of an element: 1, 2 or 4.
     pub element: u64,
-    /// Number of elements.
     pub count: u64,
 }
 
 impl Fill {
-    /// A fill of that many elements.
     pub fn of(pointer: u64, value: u32, element: u64, count: usize) -> Self {
         let count = count as u64;
         Self { pointer, value, element, count }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::rules::Rule;
 
 /// What a program holds for a context, module, function, stream or event.
@@ -29,9 +29,7 @@ impl<T, const KIND: u8> Slab<T, KIND> {
     pub fn insert(&mut self, value: T) -> Result<Handle, Code> {
         let free = self.0.iter().position(|(_, slot)| slot.is_none());
         let index = free.unwrap_or(self.0.len());
-        if index >= 1 << INDEX_BITS {
-            return Err(code::OUT_OF_MEMORY);
-        }
+        refuse(index >= 1 << INDEX_BITS, code::OUT_OF_MEMORY)?;
         if index == self.0.len() {
             self.0.push((1, None));
         }
@@ -77,7 +75,6 @@ impl<T, const KIND: u8> Slab<T, KIND> {
         self.slot(handle).is_some_and(|(_, alive)| alive)
     }
 
-    /// The object behind a handle.
     pub fn get(&self, handle: Handle) -> Result<&T, Code> {
         let index = self.index(handle).ok_or(code::INVALID_HANDLE)?;
         self.0[index].1.as_ref().ok_or(code::INVALID_HANDLE)
@@ -115,12 +112,10 @@ impl<T, const KIND: u8> Slab<T, KIND> {
         self.0.iter().position(found).map(|index| self.handle(index))
     }
 
-    /// All objects, to change them.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut().filter_map(|(_, slot)| slot.as_mut())
     }
 
-    /// All objects.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.0.iter().filter_map(|(_, slot)| slot.as_ref())
     }

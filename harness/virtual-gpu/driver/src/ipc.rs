@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::entries::{Origin, Owner};
 use crate::process::Process;
 use crate::virtual_memory::GRANULARITY;
@@ -28,7 +28,6 @@ const MAGIC: u64 = 0x4750_4256_4950_4331;
 /// The contents of the 64 bytes of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
-    /// Number of the kind.
     pub kind: u64,
     /// Distinguishes this device from any other.
     pub device: u64,
@@ -83,9 +82,7 @@ impl Ticket {
         let [magic, found, device, slot, pid, offset, bytes, number] = words;
         let narrow = |word: u64| u32::try_from(word).map_err(|_| code::INVALID_VALUE);
         let ours = device == process.device.session().wall_epoch_ns;
-        if magic != MAGIC || found != kind as u64 || !ours {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(magic != MAGIC || found != kind as u64 || !ours, code::INVALID_VALUE)?;
         let owner = Owner { process: narrow(slot)?, pid: narrow(pid)?, offset, number };
         Ok(Self { kind: found, device, owner, bytes })
     }

@@ -27,7 +27,6 @@ pub struct Kernel {
     pub params: Vec<u8>,
 }
 
-/// Work for a stream.
 #[derive(Debug, Clone)]
 pub enum Action {
     Kernel(Box<Kernel>),
@@ -37,7 +36,6 @@ pub enum Action {
     Record(usize),
     /// Waiting for the event with this handle.
     Wait(usize),
-    /// Memory for a reserved address.
     Allocate(Reserved),
     /// Freeing the memory at an address.
     Free(u64),

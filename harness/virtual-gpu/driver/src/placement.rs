@@ -99,10 +99,13 @@ pub fn visible_context(device: &Device) -> Result<Context, Code> {
     let found = device.shared().read(|state| {
         let mut context =
             Context { engine: visible(state, machine)?, memory_group, ..Context::default() };
-        if let Some(server) = server {
+        match server {
+            None => context.memory_limit = own_limit(machine),
             // A refused client gets the whole device here; creating a context returns the
             // reason.
-            let _ = mps::admit(state, machine, server, &wish(machine), &mut context);
+            Some(server) => {
+                let _ = mps::admit(state, machine, server, &wish(machine), &mut context);
+            }
         }
         Some(context)
     })?;
@@ -118,6 +121,7 @@ pub fn place(
 ) -> Result<(), Code> {
     context.engine = visible(state, machine).ok_or(code::INVALID_DEVICE)?;
     let Some(server) = server else {
+        context.memory_limit = own_limit(machine);
         return Ok(());
     };
     if names_devices(&variable(LIMIT)) && !takes_names(machine) {
@@ -135,7 +139,13 @@ pub fn place(
     })
 }
 
-/// The MPS server that the process is a client of; `None` if no daemon answers.
+/// The memory limit of a client of a daemon that keeps its own context: that of its namespace.
+fn own_limit(machine: &Machine) -> u64 {
+    BOUNDS.get().map_or(0, |_| mps::memory_limit(machine, 0, wish(machine).memory_limit))
+}
+
+/// The MPS server that the process is a client of; `None` if no daemon answers, or if the process
+/// keeps its own context.
 pub fn server(device: &Device) -> Result<Option<u32>, Code> {
     let machine = device.machine();
     if machine.mps.is_none() || machine.defects.mps_unreachable {
@@ -147,9 +157,7 @@ pub fn server(device: &Device) -> Result<Option<u32>, Code> {
 fn connect(device: &Device) -> Result<Option<u32>, Code> {
     let dir = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY");
     let dir = dir.map_or_else(|| PathBuf::from(PIPE_DIRECTORY), PathBuf::from);
-    let Some(reply) = request_server(&dir) else {
-        return Ok(None);
-    };
+    let Some(reply) = request_server(&dir) else { return Ok(None) };
     // A daemon of another virtual device in this folder is ignored.
     let known = device.shared().read(|state| {
         let mut daemons = state.daemons.live().iter();
@@ -163,25 +171,28 @@ fn connect(device: &Device) -> Result<Option<u32>, Code> {
     let charge = device.machine().mps.as_ref().map_or(0, |m| m.connect_us * 1000);
     device.charge(charge)?;
     let (server, bounds) = read_admitted(&reply).ok_or(code::MPS_CONNECTION_FAILED)?;
-    BOUNDS.get_or_init(|| bounds);
-    Ok(Some(server))
+    if !device.machine().defects.mps_namespaces_ignored {
+        BOUNDS.get_or_init(|| bounds);
+    }
+    Ok(server)
 }
 
 /// The reply of a daemon to a client: the row of its server, and the limits of its namespace.
-pub fn admitted(server: u32, bounds: &ClientRequest) -> String {
+/// A client that keeps its own context has no server.
+pub fn admitted(server: Option<u32>, bounds: &ClientRequest) -> String {
     let field = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
     let percentage = field(bounds.percentage.map(u64::from));
     let priority = field(bounds.priority.map(u64::from));
     let memory = field(bounds.memory_limit);
+    let server = field(server.map(u64::from));
     format!("server {server} {percentage} {memory} {priority}\n")
 }
 
 /// Reads the reply that [`admitted`] writes; `None` for a refusal.
-fn read_admitted(reply: &str) -> Option<(u32, ClientRequest)> {
+fn read_admitted(reply: &str) -> Option<(Option<u32>, ClientRequest)> {
     let mut words = reply.trim().strip_prefix("server ")?.split(' ');
-    let server = words.next()?.parse().ok()?;
     let mut number = || words.next()?.parse::<u64>().ok();
-    let (percentage, memory_limit, priority) = (number(), number(), number());
+    let (server, percentage, memory_limit, priority) = (number(), number(), number(), number());
     let small = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
     let bounds = ClientRequest {
         percentage: small(percentage),
@@ -189,7 +200,7 @@ fn read_admitted(reply: &str) -> Option<(u32, ClientRequest)> {
         priority: small(priority),
         partition: None,
     };
-    Some((server, bounds))
+    Some((small(server), bounds))
 }
 
 /// Requests a server from the daemon of a pipe directory; `None` if no daemon replies.
@@ -215,7 +226,19 @@ fn wish(machine: &Machine) -> ClientRequest {
             &variable("CUDA_MPS_SM_PARTITION"),
         )
     });
-    BOUNDS.get().map_or(own, |bounds| own.within(bounds))
+    let mut wish = BOUNDS.get().map_or(own, |bounds| own.within(bounds));
+    if drops_limits(machine, &variable(LIMIT)) {
+        wish.memory_limit = None;
+    }
+    wish
+}
+
+/// Whether an entry of a list of limits drops all of them: it names a GPU that is not seen.
+fn drops_limits(machine: &Machine, list: &str) -> bool {
+    let drops = machine.mps.as_ref().is_some_and(|mps| mps.unseen_gpu_drops_limits);
+    let entries = list.split(',').filter_map(|entry| entry.split_once('='));
+    let mut devices = entries.map(|(device, _)| device.trim());
+    drops && takes_names(machine) && devices.any(|one| one != "0" && one != machine.uuid())
 }
 
 /// The limits that these variables request. A value that cannot be parsed counts as unset, as with
@@ -277,7 +300,7 @@ pub fn bytes(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, find, limit_of, wish_of};
+    use super::{bytes, drops_limits, find, limit_of, wish_of};
     use gpubench_virtual_gpu_model::machine::Machine;
     use gpubench_virtual_gpu_model::mps::ClientRequest;
     use gpubench_virtual_gpu_model::state::State;
@@ -303,11 +326,20 @@ mod tests {
             partition: Some(3),
         };
         assert_eq!(wish, expected);
-        let hopper = Machine::load("hopper").expect("built in");
+        let mut hopper = Machine::load("hopper").expect("built in");
+        let named = format!("0=1G,{}=1G", hopper.uuid());
+        for (list, drops) in [("0=1G,63=1G", true), (&named, false), ("", false), ("x", false)] {
+            assert_eq!(drops_limits(&hopper, list), drops, "{list}");
+            assert!(!drops_limits(&machine, list), "{list}: an older driver");
+        }
         for (machine, limit) in [(&machine, None), (&hopper, Some(3 << 30))] {
             let named = format!("1=1G,{}=3G", machine.uuid());
             assert_eq!(limit_of(machine, &named), limit, "{}", machine.name);
         }
+        if let Some(mps) = &mut hopper.mps {
+            mps.unseen_gpu_drops_limits = false;
+        }
+        assert!(!drops_limits(&hopper, "63=1G"));
         assert_eq!(limit_of(&hopper, "1=1G,0=512M"), Some(512 << 20));
         assert_eq!([limit_of(&hopper, "1=1G"), limit_of(&hopper, "0=much")], [None, None]);
         assert_eq!(wish_of(&machine, "150", "x", "7", "GPU-x/1"), ClientRequest::default());

@@ -7,11 +7,12 @@
 use std::ffi::c_int;
 
 use crate::backing_store::BASE;
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::device_memory::{self, give_back, take};
 use crate::entries::{Kept, Origin, PoolEntry, StreamEntry};
 use crate::handles::Handle;
-use crate::operation::{Reserved, WaitPolicy};
+use crate::issue::Issue;
+use crate::operation::Reserved;
 use crate::process::{Process, Tables, process};
 use crate::stream;
 use crate::submit::{charge, mark};
@@ -20,9 +21,7 @@ use gpubench_virtual_gpu_model::memory;
 /// The default pool of a device.
 pub fn default_of(device: c_int) -> Result<usize, Code> {
     let mut tables = process()?.ready()?;
-    if device != 0 {
-        return Err(code::INVALID_DEVICE);
-    }
+    refuse(device != 0, code::INVALID_DEVICE)?;
     default_pool(&mut tables)
 }
 
@@ -74,9 +73,7 @@ pub fn offset_from(
         let found = entry.kept.iter().position(fits);
         let no_room =
             entry.max_bytes != 0 && entry.reserved.0.saturating_add(taken) > entry.max_bytes;
-        if found.is_none() && no_room {
-            return Err(code::OUT_OF_MEMORY);
-        }
+        refuse(found.is_none() && no_room, code::OUT_OF_MEMORY)?;
         found.map(|index| entry.kept.swap_remove(index).offset)
     };
     let offset = match kept {
@@ -112,12 +109,7 @@ fn grow(process: &Process, context: u32, bytes: u64) -> Result<u64, Code> {
 }
 
 /// Frees memory in the order of a stream.
-pub fn free(
-    process: &Process,
-    stream: &StreamEntry,
-    address: u64,
-    policy: WaitPolicy,
-) -> Result<(), Code> {
+pub fn free(Issue { process, stream, policy }: Issue<'_>, address: u64) -> Result<(), Code> {
     let origin = process.ready()?.allocations.get(&address).map(|entry| entry.origin.clone());
     let origin = origin.ok_or(code::INVALID_VALUE)?;
     if crate::launch::rerun_writes(process, address) {

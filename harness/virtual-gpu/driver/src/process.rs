@@ -147,7 +147,6 @@ impl Process {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cost cache of the device.
     pub fn cost_cache(&self) -> MutexGuard<'_, CostCache> {
         // Consistent between statements, as the tables are.
         self.cost_cache.lock().unwrap_or_else(PoisonError::into_inner)

@@ -12,7 +12,6 @@ use crate::diagnostics::say_once;
 /// The variable that allows what a driver is known to allow against its documentation.
 pub const LENIENT: &str = "GPUBENCH_VIRTUAL_LENIENT";
 
-/// A rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     OneThread,

@@ -19,14 +19,12 @@ pub const ENV: &str = "GPUBENCH_VIRTUAL_GPU";
 /// are then sampled that are in virtual time, and not only those that the host cannot execute.
 pub const SAMPLE_ENV: &str = "GPUBENCH_VIRTUAL_GPU_SAMPLE";
 
-/// The shared state.
 pub const STATE_FILE: &str = "state";
 
 /// The contents of device memory, sparse.
 pub const MEMORY_FILE: &str = "memory";
 const SESSION_FILE: &str = "session.toml";
 
-/// The machine, as it was loaded.
 pub const MACHINE_FILE: &str = "machine.toml";
 
 /// While the folder has this file, NVML's lists of processes do not return: an injected hang of the
@@ -52,7 +50,6 @@ pub enum TimeMode {
 pub struct Session {
     /// How its time passes.
     pub time: TimeMode,
-    /// Seed of the planted noise.
     pub seed: u64,
     /// `CLOCK_MONOTONIC` at the start of its wall time.
     pub wall_epoch_ns: u64,
@@ -128,7 +125,6 @@ impl Session {
         Ok(())
     }
 
-    /// Reads the device in `dir`.
     pub fn read(dir: &Path) -> Result<(Self, Machine), SessionError> {
         let read = |file: &str| {
             std::fs::read_to_string(dir.join(file))

@@ -33,7 +33,6 @@ const MAGIC: u64 = 0x4750_4256_4750_5506;
 struct Layout {
     magic: AtomicU64,
     bytes: AtomicU64,
-    /// Index of the published copy.
     active: AtomicU32,
     /// Incremented by every change in wall time, so that waiters check again.
     change: AtomicU32,
@@ -54,7 +53,6 @@ struct Layout {
     spans: [[UnsafeCell<Interval>; RING]; STREAMS],
 }
 
-/// A mapped state file.
 pub struct Shared {
     base: *mut Layout,
     /// Kept open: it carries the life lock of this process.
@@ -78,7 +76,6 @@ fn check(code: libc::c_int) -> io::Result<()> {
 }
 
 impl Shared {
-    /// Creates the file and allocates all of it.
     pub fn create(path: &Path, initial: &State) -> io::Result<Self> {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
         let bytes = size_of::<Layout>();
@@ -98,7 +95,6 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Maps an existing file.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
         let length = file.metadata()?.len();
@@ -195,7 +191,6 @@ impl Shared {
         None
     }
 
-    /// Frees an event.
     pub fn free_event(&self, event: u32) {
         self.layout().event_owners[event as usize].store(0, Ordering::Release);
     }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use gpubench_virtual_gpu_model::state::{Condition, Participant, ParticipantStatus, State};
 
-/// Watches one wait.
 pub struct Watch {
     limit: Duration,
     since: Instant,

@@ -119,16 +119,12 @@ pub(crate) fn planted(process: &Process, key: &Key) -> u64 {
     if defects.wrong_result_threads == [0, 0] || !is_among(defects, key) {
         return 0;
     }
-    let Ok(own) = process.device.process() else {
-        return 0;
-    };
+    let Ok(own) = process.device.process() else { return 0 };
     let other = process.device.shared().read(|state| {
         let mut live = state.contexts.live().iter();
         live.find(|context| context.live && context.process != own).map(|one| one.process)
     });
-    let Ok(Some(other)) = other else {
-        return 0;
-    };
+    let Ok(Some(other)) = other else { return 0 };
     let mut tables = process.tables();
     tables.launches.planted += 1;
     wrong(defects, tables.launches.planted, mix(other.into(), 3))

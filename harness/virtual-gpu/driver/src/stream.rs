@@ -97,7 +97,6 @@ pub fn finish(process: &Process, slot: u32) -> Result<(), Code> {
     close(process, slot)
 }
 
-/// Waits for all work of a stream, and brings its results.
 pub fn wait_for_all(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     wait_until_idle(process, stream.slot)?;
     crate::launch::finish_reruns(process, stream.context)

@@ -35,7 +35,6 @@ pub struct Tables {
     pub events: Slab<EventEntry, 5>,
     /// The primary context, how often it is retained, and its flags.
     pub primary: Option<(usize, u32)>,
-    /// Flags for the primary context.
     pub primary_flags: u32,
     /// Allocations by device address.
     pub allocations: BTreeMap<u64, AllocationEntry>,
@@ -61,7 +60,6 @@ pub struct Tables {
     pub arrays: Slab<ArrayEntry, 10>,
     pub links: Slab<LinkEntry, 16>,
     pub graphs: Slab<GraphEntry, 11>,
-    /// Nodes of graphs.
     pub nodes: Slab<NodeEntry, 12>,
     /// Graphs made ready to launch.
     pub execs: Slab<ExecEntry, 13>,
@@ -86,7 +84,6 @@ pub struct SkippedFill {
 /// A part of a range that lies in one allocation.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece {
-    /// Address of the allocation.
     pub start: u64,
     /// Where the part lies in device memory.
     pub offset: u64,
@@ -156,9 +153,7 @@ impl Tables {
     pub fn skipped(&mut self, piece: &Piece, fill: &Fill) {
         let allocations = &self.allocations;
         self.fills.retain(|at, _| allocations.contains_key(at));
-        let Some(entry) = allocations.get(&piece.start) else {
-            return;
-        };
+        let Some(entry) = allocations.get(&piece.start) else { return };
         if (piece.offset, piece.bytes) == (entry.offset, entry.bytes) {
             let skipped =
                 SkippedFill { fill: *fill, version: entry.version, good: BTreeSet::new() };
@@ -207,7 +202,6 @@ impl Tables {
         self.events.remove_where(|e| e.context == slot)
     }
 
-    /// Removes a context's memory from the pools.
     fn drop_pools(&mut self, context: u32) {
         for entry in self.allocations.values().filter(|a| a.context == context) {
             if let Origin::Pool(pool) = entry.origin

@@ -1,6 +1,6 @@
 //! Physical memory, address ranges, and the maps between them.
 
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::device_memory::give_back;
 use crate::entries::{Origin, PhysicalEntry};
 use crate::handles::Handle;
@@ -43,12 +43,8 @@ pub fn whole_maps(tables: &Tables, pointer: u64, bytes: u64) -> Result<Vec<(u64,
     let mut out = Vec::new();
     let mut at = pointer;
     for (&address, entry) in tables.allocations.range(pointer..end) {
-        let Origin::Mapped(physical) = entry.origin else {
-            return Err(code::INVALID_VALUE);
-        };
-        if address != at {
-            return Err(code::INVALID_VALUE);
-        }
+        let Origin::Mapped(physical) = entry.origin else { return Err(code::INVALID_VALUE) };
+        refuse(address != at, code::INVALID_VALUE)?;
         out.push((address, physical));
         at += entry.bytes;
     }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::{clock, contexts, limiter, log, lookup, management, recording, region, settings};
 
 /// Declares hooks: for each a function with the driver's name and signature, with `driver` bound to
-/// the driver's function, and a table of all hooks.
+/// the call of the driver's function with the same arguments, and a table of all hooks.
 macro_rules! hooks {
     ($( fn $name:ident($($arg:ident: $type:ty),* $(,)?) |$driver:ident| $body:block )*) => {
         $(
@@ -29,12 +29,13 @@ macro_rules! hooks {
                     // SAFETY: the driver's function of that name has this signature.
                     unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(found) }
                 });
-                let Some($driver) = found else { return $crate::accounting::NOT_INITIALIZED };
+                let Some(found) = found else { return $crate::accounting::NOT_INITIALIZED };
+                // SAFETY: the caller's arguments, passed on.
+                let $driver = move || unsafe { found($($arg),*) };
                 $body
             }
         )*
 
-        /// The hook for a name, if declared.
         fn hook(name: &[u8]) -> Option<*mut c_void> {
             $( if name == stringify!($name).as_bytes() {
                 return Some($name as *const () as *mut c_void);
@@ -66,14 +67,10 @@ pub(crate) fn limited() -> Option<(u64, u64)> {
 /// Charges a call without a size argument by the growth of device memory. Calls `undo` if that
 /// exceeds the limit.
 pub(crate) fn measured(driver: impl FnOnce() -> (c_int, u64), undo: impl FnOnce(u64)) -> c_int {
-    let Some(region) = region::get() else {
-        return driver().0;
-    };
+    let Some(region) = region::get() else { return driver().0 };
     let before = device_used();
     let (code, made) = driver();
-    let (Some(before), Some(after)) = (before, device_used()) else {
-        return code;
-    };
+    let (Some(before), Some(after)) = (before, device_used()) else { return code };
     if code != 0 {
         return code;
     }
@@ -88,9 +85,7 @@ pub(crate) fn measured(driver: impl FnOnce() -> (c_int, u64), undo: impl FnOnce(
 
 /// Charges memory that already exists; returns whether the limit allows it.
 pub(crate) fn adopted(pointer: u64, bytes: u64) -> bool {
-    let Some(region) = region::get() else {
-        return true;
-    };
+    let Some(region) = region::get() else { return true };
     if !region.charge(bytes, region.memory_limit()) {
         return false;
     }
@@ -114,9 +109,7 @@ pub(crate) unsafe fn counted(
     bytes: usize,
     driver: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(region) = region::get() else {
-        return driver();
-    };
+    let Some(region) = region::get() else { return driver() };
     let _held = region.hold();
     let bytes = bytes as u64;
     let limit = region.memory_limit() as f64 * (1.0 + settings::get().overshoot);

@@ -47,7 +47,6 @@ pub struct AllocNode {
     pointer: u64,
 }
 
-/// The bypass that a call belongs to.
 fn bypass(name: &[u8]) -> &'static str {
     match name {
         b"cuArrayCreate_v2" | b"cuArrayDestroy" => "arrays",
@@ -69,32 +68,28 @@ pub fn find(name: &[u8]) -> Option<*mut c_void> {
 hooks! {
     fn cuArrayCreate_v2(array: *mut u64, descriptor: *const ArrayDescriptor) |driver| {
         if descriptor.is_null() {
-            // SAFETY: the caller's arguments, passed on.
-            return unsafe { driver(array, descriptor) };
+            return driver();
         }
         // SAFETY: not null, the caller's structure.
         let shape = unsafe { &*descriptor };
         let bytes = shape.width * shape.height.max(1) * shape.channels as usize
             * element_bytes(shape.format);
-        // SAFETY: as above.
-        unsafe { counted(array, bytes, || driver(array, descriptor)) }
+        // SAFETY: the driver stores the handle there.
+        unsafe { counted(array, bytes, driver) }
     }
 
-    fn cuArrayDestroy(array: u64) |driver| {
-        // SAFETY: as above.
-        freed(array, || unsafe { driver(array) })
-    }
+    fn cuArrayDestroy(array: u64) |driver| { freed(array, driver) }
 
     fn cuMemAllocFromPoolAsync(
         pointer: *mut u64, bytes: usize, pool: *mut c_void, stream: *mut c_void,
     ) |driver| {
-        // SAFETY: as above.
-        unsafe { counted(pointer, bytes, || driver(pointer, bytes, pool, stream)) }
+        // SAFETY: the driver stores the handle there.
+        unsafe { counted(pointer, bytes, driver) }
     }
 
     fn cuMemAllocAsync_ptsz(pointer: *mut u64, bytes: usize, stream: *mut c_void) |driver| {
-        // SAFETY: as above.
-        unsafe { counted(pointer, bytes, || driver(pointer, bytes, stream)) }
+        // SAFETY: the driver stores the handle there.
+        unsafe { counted(pointer, bytes, driver) }
     }
 
     fn cuModuleLoadDataEx(
@@ -103,8 +98,7 @@ hooks! {
     ) |driver| {
         measured(
             || {
-                // SAFETY: as above.
-                let code = unsafe { driver(module, image, count, options, values) };
+                let code = driver();
                 // SAFETY: the driver stored the handle.
                 (code, if code == 0 { unsafe { *module } } else { 0 })
             },
@@ -112,14 +106,10 @@ hooks! {
         )
     }
 
-    fn cuModuleUnload(module: u64) |driver| {
-        // SAFETY: as above.
-        freed(module, || unsafe { driver(module) })
-    }
+    fn cuModuleUnload(module: u64) |driver| { freed(module, driver) }
 
     fn cuIpcOpenMemHandle_v2(pointer: *mut u64, handle: IpcHandle, flags: c_uint) |driver| {
-        // SAFETY: as above.
-        let code = unsafe { driver(pointer, handle, flags) };
+        let code = driver();
         if code != 0 {
             return code;
         }
@@ -132,18 +122,14 @@ hooks! {
         OUT_OF_MEMORY
     }
 
-    fn cuIpcCloseMemHandle(pointer: u64) |driver| {
-        // SAFETY: as above.
-        freed(pointer, || unsafe { driver(pointer) })
-    }
+    fn cuIpcCloseMemHandle(pointer: u64) |driver| { freed(pointer, driver) }
 
     fn cuLaunchKernel_ptsz(
         function: *mut c_void, x: c_uint, y: c_uint, z: c_uint, bx: c_uint, by: c_uint, bz: c_uint,
         shared: c_uint, stream: *mut c_void, params: *mut *mut c_void, extra: *mut *mut c_void,
     ) |driver| {
         hold_back(u64::from(x) * u64::from(y) * u64::from(z));
-        // SAFETY: as above.
-        unsafe { driver(function, x, y, z, bx, by, bz, shared, stream, params, extra) }
+        driver()
     }
 
     fn cuLaunchCooperativeKernel(
@@ -151,20 +137,17 @@ hooks! {
         shared: c_uint, stream: *mut c_void, params: *mut *mut c_void,
     ) |driver| {
         hold_back(u64::from(x) * u64::from(y) * u64::from(z));
-        // SAFETY: as above.
-        unsafe { driver(function, x, y, z, bx, by, bz, shared, stream, params) }
+        driver()
     }
 
     fn cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_int) |driver| {
         RECORDING.set(Some(0));
-        // SAFETY: as above.
-        unsafe { driver(stream, mode) }
+        driver()
     }
 
     fn cuStreamEndCapture(stream: *mut c_void, graph: *mut u64) |driver| {
         let blocks = RECORDING.take().unwrap_or(0);
-        // SAFETY: as above.
-        let code = unsafe { driver(stream, graph) };
+        let code = driver();
         if code == 0 {
             // SAFETY: the driver stored the handle.
             graphs().insert(unsafe { *graph }, blocks);
@@ -173,8 +156,7 @@ hooks! {
     }
 
     fn cuGraphInstantiateWithFlags(executable: *mut u64, graph: u64, flags: u64) |driver| {
-        // SAFETY: as above.
-        let code = unsafe { driver(executable, graph, flags) };
+        let code = driver();
         if code == 0 {
             let blocks = graphs().get(&graph).copied().unwrap_or(0);
             // SAFETY: the driver stored the handle.
@@ -187,20 +169,18 @@ hooks! {
         node: *mut u64, graph: u64, after: *const u64, count: usize, params: *mut AllocNode,
     ) |driver| {
         if params.is_null() {
-            // SAFETY: as above.
-            return unsafe { driver(node, graph, after, count, params) };
+            return driver();
         }
         // SAFETY: not null, the caller's structure.
         let (bytes, pointer) = unsafe { ((*params).bytes, &raw mut (*params).pointer) };
-        // SAFETY: as above.
-        unsafe { counted(pointer, bytes, || driver(node, graph, after, count, params)) }
+        // SAFETY: the driver stores the handle there.
+        unsafe { counted(pointer, bytes, driver) }
     }
 
     fn cuGraphLaunch(executable: u64, stream: *mut c_void) |driver| {
         let blocks = graphs().get(&executable).copied().unwrap_or(0);
         hold_back(blocks);
-        // SAFETY: as above.
-        unsafe { driver(executable, stream) }
+        driver()
     }
 }
 

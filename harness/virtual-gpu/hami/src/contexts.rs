@@ -64,9 +64,7 @@ fn size() -> Option<u64> {
 
 /// Charges the first retain of the primary context.
 pub fn retained() {
-    let Some(&Some(bytes)) = SIZE.get() else {
-        return;
-    };
+    let Some(&Some(bytes)) = SIZE.get() else { return };
     if let Some(region) = region::get()
         && !CHARGED.swap(true, Ordering::AcqRel)
     {

@@ -13,51 +13,39 @@ pub fn find(name: &[u8]) -> Option<*mut c_void> {
 
 hooks! {
     fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) |driver| {
-        // SAFETY: the caller's arguments, passed on.
-        unsafe { counted(pointer, bytes, || driver(pointer, bytes)) }
+        // SAFETY: the driver stores the handle there.
+        unsafe { counted(pointer, bytes, driver) }
     }
 
     fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, flags: c_uint) |driver| {
-        // SAFETY: as above.
-        unsafe { counted(pointer, bytes, || driver(pointer, bytes, flags)) }
+        // SAFETY: the driver stores the handle there.
+        unsafe { counted(pointer, bytes, driver) }
     }
 
     fn cuMemAllocPitch_v2(
         pointer: *mut u64, pitch: *mut usize, width: usize, height: usize, element: c_uint,
     ) |driver| {
         let bytes = width.saturating_mul(height);
-        // SAFETY: as above.
-        unsafe { counted(pointer, bytes, || driver(pointer, pitch, width, height, element)) }
+        // SAFETY: the driver stores the handle there.
+        unsafe { counted(pointer, bytes, driver) }
     }
 
     fn cuMemCreate(handle: *mut u64, bytes: usize, prop: *const c_void, flags: u64) |driver| {
-        // SAFETY: as above.
-        unsafe { counted(handle, bytes, || driver(handle, bytes, prop, flags)) }
+        // SAFETY: the driver stores the handle there.
+        unsafe { counted(handle, bytes, driver) }
     }
 
     fn cuMemAllocAsync(pointer: *mut u64, bytes: usize, stream: *mut c_void) |driver| {
-        // SAFETY: as above.
-        unsafe { counted(pointer, bytes, || driver(pointer, bytes, stream)) }
+        // SAFETY: the driver stores the handle there.
+        unsafe { counted(pointer, bytes, driver) }
     }
 
-    fn cuMemFree_v2(pointer: u64) |driver| {
-        // SAFETY: as above.
-        freed(pointer, || unsafe { driver(pointer) })
-    }
-
-    fn cuMemRelease(handle: u64) |driver| {
-        // SAFETY: as above.
-        freed(handle, || unsafe { driver(handle) })
-    }
-
-    fn cuMemFreeAsync(pointer: u64, stream: *mut c_void) |driver| {
-        // SAFETY: as above.
-        freed(pointer, || unsafe { driver(pointer, stream) })
-    }
+    fn cuMemFree_v2(pointer: u64) |driver| { freed(pointer, driver) }
+    fn cuMemRelease(handle: u64) |driver| { freed(handle, driver) }
+    fn cuMemFreeAsync(pointer: u64, stream: *mut c_void) |driver| { freed(pointer, driver) }
 
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |driver| {
-        // SAFETY: as above.
-        let code = unsafe { driver(free, total) };
+        let code = driver();
         if let (0, Some((limit, used))) = (code, limited()) {
             // SAFETY: the driver accepted both pointers.
             unsafe {
@@ -69,8 +57,7 @@ hooks! {
     }
 
     fn cuDeviceTotalMem_v2(total: *mut usize, device: c_int) |driver| {
-        // SAFETY: as above.
-        let code = unsafe { driver(total, device) };
+        let code = driver();
         if let (0, Some((limit, _))) = (code, limited()) {
             // SAFETY: the driver accepted the pointer.
             unsafe { *total = (*total).min(limit as usize) };
@@ -79,8 +66,7 @@ hooks! {
     }
 
     fn cuInit(flags: c_uint) |driver| {
-        // SAFETY: as above.
-        let code = unsafe { driver(flags) };
+        let code = driver();
         if code == 0 {
             contexts::settle();
         }
@@ -88,8 +74,7 @@ hooks! {
     }
 
     fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, device: c_int) |driver| {
-        // SAFETY: as above.
-        let code = unsafe { driver(context, device) };
+        let code = driver();
         if code == 0 {
             contexts::retained();
         }
@@ -98,8 +83,7 @@ hooks! {
 
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) |driver| {
         contexts::released();
-        // SAFETY: as above.
-        unsafe { driver(device) }
+        driver()
     }
 
     fn cuLaunchKernel(
@@ -107,8 +91,7 @@ hooks! {
         shared: c_uint, stream: *mut c_void, params: *mut *mut c_void, extra: *mut *mut c_void,
     ) |driver| {
         hold_back(u64::from(x) * u64::from(y) * u64::from(z));
-        // SAFETY: as above.
-        unsafe { driver(function, x, y, z, bx, by, bz, shared, stream, params, extra) }
+        driver()
     }
 
     fn cuLaunchKernelEx(
@@ -120,15 +103,13 @@ hooks! {
             let grid = unsafe { std::slice::from_raw_parts(config, 3) };
             hold_back(grid.iter().map(|&side| u64::from(side)).product());
         }
-        // SAFETY: as above.
-        unsafe { driver(config, function, params, extra) }
+        driver()
     }
 
     fn cuGetProcAddress(
         symbol: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64,
     ) |driver| {
-        // SAFETY: as above.
-        let code = unsafe { driver(symbol, found, version, flags) };
+        let code = driver();
         // SAFETY: the driver accepted the string and the pointer.
         unsafe { replace(code, symbol, found) }
     }
@@ -137,15 +118,13 @@ hooks! {
         symbol: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64,
         status: *mut c_int,
     ) |driver| {
-        // SAFETY: as above.
-        let code = unsafe { driver(symbol, found, version, flags, status) };
+        let code = driver();
         // SAFETY: the driver accepted the string and the pointer.
         unsafe { replace(code, symbol, found) }
     }
 
     fn nvmlDeviceGetMemoryInfo(device: *mut c_void, info: *mut [u64; 3]) |driver| {
-        // SAFETY: as above.
-        let code = unsafe { driver(device, info) };
+        let code = driver();
         if let (0, Some((limit, used))) = (code, limited()) {
             // SAFETY: the library accepted the pointer: total, free and used (nvml.h).
             unsafe { *info = [limit, limit.saturating_sub(used), used.min(limit)] };

@@ -103,9 +103,7 @@ pub fn wait(blocks: u64, percent: f64, shape: (u32, u32), utilisation: &dyn Fn()
             }
             if settings::get().limiter_paced {
                 let into_ns = (now_ns - bucket.starts_ns) % PERIOD_NS;
-                let Some(left_ns) = closed_for(into_ns, percent) else {
-                    return;
-                };
+                let Some(left_ns) = closed_for(into_ns, percent) else { return };
                 drop(held);
                 if !clock::sleep_until(now_ns + left_ns) {
                     return;

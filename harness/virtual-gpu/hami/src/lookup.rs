@@ -35,9 +35,7 @@ pub fn nvml(name: &CStr) -> *mut c_void {
 }
 
 fn in_library(libraries: &[&CStr], name: &CStr) -> *mut c_void {
-    let Some(real) = real() else {
-        return std::ptr::null_mut();
-    };
+    let Some(real) = real() else { return std::ptr::null_mut() };
     for library in libraries {
         // SAFETY: C strings; the library is the one that the program uses.
         let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY) };

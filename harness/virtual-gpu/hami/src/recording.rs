@@ -9,9 +9,7 @@ thread_local! {
 
 /// Adds blocks to the capture; returns whether one is active.
 pub fn recorded(blocks: u64) -> bool {
-    let Some(known) = RECORDING.get() else {
-        return false;
-    };
+    let Some(known) = RECORDING.get() else { return false };
     RECORDING.set(Some(known + blocks));
     true
 }

@@ -41,9 +41,7 @@ pub fn make(device: &Path, machine: &Machine) -> io::Result<()> {
 
 /// Key of the control group of a process; 0 for none.
 pub fn of_process(device: &Path, pid: u32) -> u64 {
-    let Ok(entries) = std::fs::read_dir(device.join(TREE)) else {
-        return 0;
-    };
+    let Ok(entries) = std::fs::read_dir(device.join(TREE)) else { return 0 };
     // Mostly there is none, and this is asked for every allocation.
     let groups = entries.flatten().map(|entry| entry.path());
     let mut groups = groups.filter(|path| path.is_dir()).peekable();

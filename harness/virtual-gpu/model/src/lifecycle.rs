@@ -67,7 +67,6 @@ pub fn drop_context(state: &mut State, context: u32) {
     state.contexts.rows[context as usize] = Context { intervals, ..Context::default() };
 }
 
-/// Ends a stream at once.
 pub fn close_stream(stream: &mut Stream) {
     simulation::drop_queue(stream);
     stream.live = false;

@@ -22,7 +22,6 @@ pub const SPANS: u64 = 4;
 const LARGE: u64 = 1 << 20;
 /// The GPU's large page.
 const PAGE: u64 = 2 << 20;
-/// Alignment of small allocations.
 const SMALL: u64 = 512;
 
 /// Bytes that an allocation uses of its page, or of the device if it shares none.
@@ -210,7 +209,6 @@ fn enter(
     Some(allocation)
 }
 
-/// Frees the allocation of a process at `offset`.
 pub fn release(state: &mut State, process: u32, offset: u64) -> Option<Allocation> {
     let mut rows = state.allocations.live().iter();
     let mine = |a: &Allocation| a.live && a.process == process && a.offset == offset;

@@ -167,7 +167,7 @@ fn partition(state: &State, daemon: u32, wish: &ClientRequest) -> Result<(u32, u
 }
 
 /// The lower of two limits, where 0 means none, with the planted excess.
-fn memory_limit(machine: &Machine, server: u64, client: Option<u64>) -> u64 {
+pub fn memory_limit(machine: &Machine, server: u64, client: Option<u64>) -> u64 {
     let limit = match (server, client.unwrap_or(0)) {
         (0, limit) | (limit, 0) => limit,
         (a, b) => a.min(b),

@@ -12,7 +12,6 @@ pub struct Table<T, const N: usize> {
 }
 
 impl<T: Copy + Default, const N: usize> Table<T, N> {
-    /// An empty table.
     pub fn new() -> Self {
         Self { used: 0, version: 0, rows: [T::default(); N] }
     }
@@ -46,7 +45,6 @@ impl<T: Copy + Default, const N: usize> Table<T, N> {
         self.version = self.version.wrapping_add(1);
     }
 
-    /// Copies the rows in use.
     pub fn copy_used(&mut self, from: &Self) {
         self.used = from.used;
         self.version = from.version;

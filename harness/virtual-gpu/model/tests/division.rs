@@ -133,9 +133,7 @@ fn percentages_give_the_sms_that_an_h200_gave() -> Result<(), Error> {
     let (machine, _) = device("h200")?;
     for line in facts.lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let [_, percentage, _, sms, ..] = words[..] else {
-            return Err(line.into());
-        };
+        let [_, percentage, _, sms, ..] = words[..] else { return Err(line.into()) };
         assert_eq!(machine.mps_sms(percentage.parse()?, 132), sms.parse::<u32>()?, "{line}");
     }
     Ok(())

@@ -9,7 +9,6 @@ use crate::operands::{CallSite, ParamWords, PredRef, Product, Row};
 pub struct Properties {
     /// Reads `%globaltimer`: its run time depends on the clock.
     pub reads_globaltimer: bool,
-    /// Calls `vprintf`.
     pub calls_printf: bool,
     /// Branches or addresses may depend on loaded data, so the cost depends on memory contents.
     pub data_dependent: bool,
@@ -64,7 +63,6 @@ pub(crate) struct FuncCode {
 }
 
 impl FuncCode {
-    /// Number of rows in all banks.
     pub(crate) fn flat_rows(&self) -> usize {
         usize::from(self.rows32) + usize::from(self.rows64) + usize::from(self.preds)
     }

@@ -86,7 +86,6 @@ impl HotWord {
 }
 
 impl Counts {
-    /// Lane-instructions of all classes.
     pub fn lanes(&self) -> u64 {
         self.lane_instructions.iter().sum()
     }

@@ -19,13 +19,11 @@ const MESSAGE_CHARS: usize = 300;
 pub enum Refused {
     /// PTX with an error, or with an unsupported instruction.
     Wrong,
-    /// Not PTX.
     NoPtx,
     TooNew,
 }
 
 impl PtxError {
-    /// An error at `line`.
     pub fn new(line: u32, message: impl Into<String>) -> Self {
         let mut message = message.into();
         if let Some((end, _)) = message.char_indices().nth(MESSAGE_CHARS) {

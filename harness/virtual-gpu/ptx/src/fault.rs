@@ -78,8 +78,6 @@ pub struct KernelFault {
     pub block: [u32; 3],
     /// Thread index in the block: the first lane that faulted.
     pub thread: [u32; 3],
-    /// Work done so far.
     pub counts: Counts,
-    /// Text printed so far.
     pub printed: Vec<String>,
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-/// Bytes of a cache line.
 pub const LINE_BYTES: u64 = 128;
 
 /// Lines per chunk of the bitmap.
@@ -43,16 +42,13 @@ impl Footprint {
                 chunk_id = line / CHUNK_LINES;
                 chunk = Some(lines.chunks.entry(chunk_id).or_insert_with(|| Box::new([0; 64])));
             }
-            let Some(words) = chunk.as_mut() else {
-                continue;
-            };
+            let Some(words) = chunk.as_mut() else { continue };
             let (word, bit) = ((line % CHUNK_LINES / 64) as usize, 1u64 << (line % 64));
             self.lines += u64::from(words[word] & bit == 0);
             words[word] |= bit;
         }
     }
 
-    /// Bytes of all touched lines.
     pub fn bytes(&self) -> u64 {
         self.lines * LINE_BYTES
     }
@@ -67,9 +63,7 @@ impl Footprint {
 
     /// First touched byte of a range and the one after the last, in whole lines; 0 and 0 if none.
     pub fn extent(&self, range: usize) -> (u64, u64) {
-        let Some(chunks) = self.ranges.get(range).map(|range| &range.chunks) else {
-            return (0, 0);
-        };
+        let Some(chunks) = self.ranges.get(range).map(|range| &range.chunks) else { return (0, 0) };
         // A chunk exists only with a touched line: the outermost two give the extent.
         let set = |words: &[u64; 64]| {
             let touched = |word: &u64| *word != 0;

@@ -130,9 +130,7 @@ impl<'a> Lexer<'a> {
 
     fn quoted(&mut self) -> Loaded<Kind<'a>> {
         let rest = &self.text[self.at + 1..];
-        let Some(end) = rest.find('"') else {
-            return self.fail("text is not closed by a quote");
-        };
+        let Some(end) = rest.find('"') else { return self.fail("text is not closed by a quote") };
         self.line += rest[..end].matches('\n').count() as u32;
         self.at += end + 2;
         Ok(Kind::Text(&rest[..end]))

@@ -135,7 +135,6 @@ impl<'a> DeviceMemory<'a> {
         }
     }
 
-    /// The location of `bytes` bytes from `addr`, when all of them are in one range.
     #[inline]
     pub fn find(&mut self, addr: u64, bytes: u64) -> Option<RangeOffset> {
         if let Some(range) = self.ranges.get(self.last) {

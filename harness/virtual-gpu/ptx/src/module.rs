@@ -81,7 +81,6 @@ pub struct Module {
 }
 
 impl Module {
-    /// The kernel called `name`.
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
         self.kernels.iter().find(|kernel| kernel.name == name)
     }

@@ -105,7 +105,6 @@ pub(crate) enum FOp {
     Copysign,
 }
 
-/// One-operand floating operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FUn {
     Neg,
@@ -192,7 +191,6 @@ named! {
         Cas "cas",
     }
 
-    /// `shfl` modes.
     pub(crate) enum ShflMode {
         Up "up",
         Down "down",
@@ -200,7 +198,6 @@ named! {
         Idx "idx",
     }
 
-    /// `vote.sync` modes.
     pub(crate) enum VoteMode {
         All "all",
         Any "any",

@@ -51,9 +51,7 @@ impl Program {
 
     /// The initial bytes of symbol `index`, with pointers filled in; the rest is zero.
     pub fn symbol_bytes(&self, index: usize) -> Vec<u8> {
-        let Some(symbol) = self.module.symbols.get(index) else {
-            return Vec::new();
-        };
+        let Some(symbol) = self.module.symbols.get(index) else { return Vec::new() };
         let mut bytes = symbol.init.clone();
         for relocation in &symbol.relocations {
             let value = match relocation.target {
@@ -97,7 +95,6 @@ fn function_pointer(index: usize) -> u64 {
     window::CODE_BASE + index as u64 * window::CODE_STRIDE
 }
 
-/// The function of a pointer, if it is valid.
 pub(crate) fn function_of(pointer: u64, functions: usize) -> Option<usize> {
     let distance = pointer.checked_sub(window::CODE_BASE)?;
     let index = (distance / window::CODE_STRIDE) as usize;

@@ -25,7 +25,6 @@ pub struct Texture {
     pub border: [f32; 4],
 }
 
-/// Length of a texture object.
 pub const TEXTURE_BYTES: usize = 96;
 
 /// Distinguishes a texture object from other memory.
@@ -82,7 +81,6 @@ impl Texture {
         })
     }
 
-    /// Bytes of a channel.
     pub(crate) fn channel_bytes(&self) -> u64 {
         match self.format {
             0x01 | 0x08 => 1,

@@ -112,9 +112,7 @@ fn directed_roundings_bracket_the_exact_value() {
     let (down, up, zero, near) = (run("rm"), run("rp"), run("rz"), run("rn"));
     let mut checked = 0;
     for (index, [a, b, c]) in inputs.iter().enumerate() {
-        let Some(value) = exact(f(*a), f(*b), f(*c)) else {
-            continue;
-        };
+        let Some(value) = exact(f(*a), f(*b), f(*c)) else { continue };
         let (down, up) = (f(down[index]), f(up[index]));
         let (zero, near) = (f(zero[index]), f(near[index]));
         let shown = format!("{:e} * {:e} + {:e}: {down:e} {up:e}", f(*a), f(*b), f(*c));

@@ -26,9 +26,7 @@ fn run_all(module: Module) -> bool {
     host[GUARD_BYTES..GUARD_BYTES + BUFFER_BYTES].fill(0);
     // All symbols share the buffer, since their contents do not matter.
     let addresses = vec![address(0); module.symbols.len()];
-    let Ok(program) = Program::bind(Arc::clone(&module), addresses) else {
-        return false;
-    };
+    let Ok(program) = Program::bind(Arc::clone(&module), addresses) else { return false };
     let mut ended = false;
     for kernel in &module.kernels {
         let params: Vec<u8> = (0..600).flat_map(|_| address(0).to_le_bytes()).collect();

@@ -27,7 +27,6 @@ pub enum Class {
 pub struct Fact {
     /// Name, for `--vary`.
     pub name: &'static str,
-    /// Meaning of a difference.
     pub class: Class,
     /// A fact that changes with this one: it is varied with it.
     pub with: Option<&'static str>,
@@ -179,7 +178,6 @@ pub fn known() -> impl Iterator<Item = &'static str> {
     FACTS.iter().map(|fact| fact.name).filter(|name| is_known(name))
 }
 
-/// Every difference of the two sides.
 pub fn differences(
     before: &[Session],
     after: &[Session],
@@ -269,7 +267,6 @@ fn values<'a>(side: &'a [Session], name: &str) -> BTreeSet<&'a str> {
     found.map(String::as_str).collect()
 }
 
-/// The facts with a prefix.
 fn named<'a>(side: &'a [Session], prefix: &str) -> BTreeSet<&'a str> {
     let names = side.iter().flat_map(|session| session.facts.keys());
     names.map(String::as_str).filter(|name| name.starts_with(prefix)).collect()

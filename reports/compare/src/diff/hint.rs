@@ -44,7 +44,6 @@ impl Hint {
         }
     }
 
-    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Power => "power",

@@ -72,7 +72,6 @@ pub fn diff(
 }
 
 impl Report {
-    /// The exit status.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::BY_PRECEDENCE
             .into_iter()
@@ -82,10 +81,12 @@ impl Report {
 }
 
 fn reference(session: &Session) -> SessionRef {
+    let fact = |name| session.facts.get(name).cloned().unwrap_or_default();
     SessionRef {
         name: session.name.clone(),
         started_at: session.started_at.clone(),
-        uuid: session.facts.get("uuid").cloned().unwrap_or_default(),
+        uuid: fact("uuid"),
+        driver: fact("driver"),
         losses: session.losses.clone(),
     }
 }

@@ -13,7 +13,6 @@ use crate::session::{Metric, RowKey, Session};
 /// Error of a false alarm among the primary rows, and of a false discovery among the others.
 pub const ALPHA: f64 = 0.05;
 
-/// How to compare.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Facts that differ on purpose.

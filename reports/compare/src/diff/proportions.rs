@@ -67,7 +67,6 @@ pub(super) fn judge(
     Ok((judged, change))
 }
 
-/// The proportion of a side.
 pub(super) fn share(side: &[Count]) -> f64 {
     let all = trials(side, 1.0);
     f64::from(all.successes) / f64::from(all.trials)

@@ -189,9 +189,7 @@ impl<'a> Evidence<'a> {
             return [None, None];
         };
         let far = |one: &Repeat<'_>| (one.value - centre).abs();
-        let Ok(deviation) = median(repeats.iter().map(far).collect()) else {
-            return [None, None];
-        };
+        let Ok(deviation) = median(repeats.iter().map(far).collect()) else { return [None, None] };
         [0, 1].map(|side| {
             let own: Vec<&Repeat<'_>> = repeats.iter().filter(|one| one.side == side).collect();
             let is_odd = |one: &Repeat<'_>| {

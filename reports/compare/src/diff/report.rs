@@ -85,6 +85,9 @@ pub struct SessionRef {
     pub started_at: String,
     /// UUID of its GPU; empty where it is not recorded.
     pub uuid: String,
+    /// Its driver; empty where it is not recorded.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub driver: String,
     /// What could not be read of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
@@ -255,7 +258,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts the primary rows.
     pub fn of(rows: &[DiffRow]) -> Self {
         let mut counts = Self::default();
         for row in rows.iter().filter(|row| row.primary) {

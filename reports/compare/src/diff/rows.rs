@@ -82,7 +82,6 @@ pub(super) fn all(
     Ok((drafts.into_iter().map(|draft| draft.row).collect(), family))
 }
 
-/// A row of rates or latencies.
 fn rate<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
     let series = frame.sides.map(|side| series_of(side, key));
     let blocks = |side: &Vec<&Series>| side.iter().map(|one| one.blocks.len()).sum();
@@ -225,7 +224,6 @@ fn without_odd<'a>(
     Ok(Some((series, found)))
 }
 
-/// A row of trials.
 fn proportion<'a>(key: &RowKey, frame: Frame<'a>) -> Result<Draft<'a>, NoEstimate> {
     let counts = frame.sides.map(|side| counts_of(side, key));
     let mut draft = Draft {
@@ -404,9 +402,7 @@ fn adjust(
         Correction::BenjaminiHochberg => benjamini_hochberg(&p_values)?,
     };
     for (draft, p) in drafts.iter_mut().zip(adjusted) {
-        let Some(figures) = &mut draft.row.figures else {
-            continue;
-        };
+        let Some(figures) = &mut draft.row.figures else { continue };
         figures.p_adjusted = p;
         let row = &mut draft.row;
         let is_change =
@@ -422,9 +418,7 @@ fn adjust(
 /// Adds a hint to a change of rates.
 fn explain(draft: &mut Draft<'_>, sessions: [&[Session]; 2]) {
     let row = &mut draft.row;
-    let Some((judged, change, margin)) = &draft.judged else {
-        return;
-    };
+    let Some((judged, change, margin)) = &draft.judged else { return };
     if row.key.metric.is_proportion() || row.bounds {
         return;
     }

@@ -24,7 +24,6 @@ use crate::session::{Bounds, Dose, Metric, Parts, Row, RowKey, Series, Session};
 const MECHANISMS: u32 = 9;
 const PRIMARY: [Metric; 3] = [Metric::Retention, Metric::P99, Metric::Jitter];
 
-/// What a side is like.
 #[derive(Clone, Copy)]
 struct World {
     sessions: u32,
@@ -89,6 +88,11 @@ fn compared(before: &[Session], after: &[Session]) -> Report {
 fn row(report: &Report, mechanism: u32, metric: Metric) -> &DiffRow {
     let wanted = key(mechanism, metric);
     report.rows.iter().find(|row| row.key == wanted).unwrap()
+}
+
+/// So many of a simulated campaign; all of them in `bash ci/long.sh statistics`.
+fn replicates(whole: u32, quick: u32) -> u32 {
+    if std::env::var_os("GPUBENCH_WHOLE").is_some() { whole } else { quick }
 }
 
 const WORLD: World = World { sessions: 4, mechanisms: MECHANISMS, sd: 0.01, worse: 0.0 };

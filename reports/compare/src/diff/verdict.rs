@@ -76,7 +76,6 @@ pub struct Rule {
     pub family: Confidence,
 }
 
-/// A judged change, on the scale of the row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     pub verdict: Verdict,

@@ -60,7 +60,6 @@ pub(super) fn native_work(real: &RunRecord, model: &RunRecord) -> Vec<Row> {
     rows.collect()
 }
 
-/// Work a second.
 pub(super) fn per_second(entry: &CalibrationEntry) -> f64 {
     entry.native_rate_per_s * entry.work_per_request
 }

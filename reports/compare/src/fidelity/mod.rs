@@ -197,7 +197,6 @@ impl Row {
         format!("{} {}", self.variant, self.name)
     }
 
-    /// The worst verdict of its checks.
     pub fn verdict(&self) -> Verdict {
         self.worst().map_or(Verdict::Open, |check| check.verdict)
     }

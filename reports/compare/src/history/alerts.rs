@@ -116,7 +116,6 @@ impl History {
         self
     }
 
-    /// Unacknowledged regressions.
     pub fn unacknowledged(&self) -> impl Iterator<Item = &Alert> {
         self.alerts.iter().filter(|one| one.is_regression() && one.acknowledged.is_none())
     }

@@ -124,7 +124,6 @@ fn repeatability(segment: &[&Session]) -> Result<BTreeMap<RowKey, Repeatability>
 pub const IDENTITY: [&str; 7] =
     ["device", "uuid", "profile", "calibration", "scoring", "gpubench", "clock"];
 
-/// The part of an identity that is a label.
 pub(crate) const LABEL: &str = "label ";
 
 /// What makes sessions comparable, with their values.
@@ -149,7 +148,6 @@ pub(super) fn by_identity<'a>(
     groups.into_iter().map(|((_, identity), nights)| (identity, nights))
 }
 
-/// What makes sessions comparable.
 pub(super) fn identity(session: &Session) -> Identity {
     let known = IDENTITY.iter().filter_map(|name| {
         let value = session.facts.get(*name)?;

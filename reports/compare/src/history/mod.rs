@@ -57,6 +57,25 @@ pub struct History {
     pub exit: u8,
 }
 
+impl History {
+    /// The GPU, or how many, and the days of the nights.
+    pub fn scope(&self) -> String {
+        let uuids = self.series.iter().filter_map(|one| one.identity.get("uuid"));
+        let uuids: BTreeSet<&String> = uuids.collect();
+        let nights = self.series.iter().flat_map(|one| &one.nights);
+        let days: BTreeSet<&str> = nights.filter_map(|night| night.started_at.get(..10)).collect();
+        let days = match (days.first(), days.last()) {
+            (Some(first), Some(last)) => format!(", {first} to {last}"),
+            _ => String::new(),
+        };
+        match uuids.first() {
+            Some(uuid) if uuids.len() == 1 => format!("{uuid}{days}, "),
+            Some(_) => format!("{} GPUs{days}, ", uuids.len()),
+            None => String::new(),
+        }
+    }
+}
+
 /// One row over many nights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesReport {
@@ -242,9 +261,7 @@ impl SeriesReport {
                     segments.push(Vec::new());
                 }
             }
-            let Some(series) = session.rows.get(key).and_then(|row| row.series()) else {
-                continue;
-            };
+            let Some(series) = session.rows.get(key).and_then(|row| row.series()) else { continue };
             let value = series.mean()?;
             report.nights.push(Night {
                 session: session.name.clone(),

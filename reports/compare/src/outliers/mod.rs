@@ -40,7 +40,6 @@ pub const PEERS: [&str; 12] = [
     "power-limit",
 ];
 
-/// How to compare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// What a device is called by: `uuid`, `hostname`, or the name of a label.
@@ -101,7 +100,6 @@ pub fn outliers(
 }
 
 type Facts = BTreeMap<String, String>;
-/// The sessions of each device.
 type Devices<'a> = BTreeMap<&'a str, Vec<&'a Session>>;
 
 /// Devices by the facts that peers have in common.

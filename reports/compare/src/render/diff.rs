@@ -2,7 +2,6 @@
 //! pages.
 
 use gpubench_record::{DeviceKind, counted};
-
 use gpubench_show::{Block, Cell, Line, Look, Page, Paint, Table};
 
 use super::{Detail, Format, RenderError, VIRTUAL_TITLE, intervals, junit, summary, written};
@@ -27,7 +26,6 @@ pub(super) struct Document {
     pub summary: Vec<String>,
 }
 
-/// One row.
 pub(super) struct RowWords {
     pub verdict: String,
     pub mechanism: String,
@@ -70,7 +68,6 @@ impl RowWords {
         }
     }
 
-    /// The row of a table.
     fn cells(&self) -> Vec<Cell> {
         let class = match self.paint() {
             Paint::Bad => "regressed",
@@ -142,7 +139,9 @@ pub fn diff(
     };
     match format {
         Format::Junit => junit::diff(report),
-        _ => written(document, report, format, look),
+        _ => {
+            written(document, report.rows.iter().map(|row| &*row.key.variant), report, format, look)
+        }
     }
 }
 
@@ -171,6 +170,7 @@ const LEAD_MAX: usize = 12;
 /// The page: what changed, the intervals of all rows, then everything.
 fn with_charts(report: &Report) -> Page {
     let mut page = page(report, Detail::Full);
+    page.title = summary::page_title(report, &title(report));
     let document = Document::of(report, Detail::Changes);
     let mut lead = vec![Block::Notice(summary::conclusion(report))];
     let changed = document.rows[..document.changed].iter();
@@ -279,8 +279,13 @@ fn title(report: &Report) -> String {
         .map(|one| format!("{} {}", one.fact, arrow(&one.before, &one.after)))
         .collect();
     let varied = if varied.is_empty() { "sessions".to_owned() } else { varied.join(", ") };
+    let days = [report.before.first(), report.after.last()];
+    let mut days: Vec<&str> =
+        days.into_iter().flatten().filter_map(|one| one.started_at.get(..10)).collect();
+    days.dedup();
+    let days = days.join(" -> ");
     format!(
-        "{varied}   {}   {} + {} sessions",
+        "{varied}   {}   {} + {} sessions   {days}",
         report.product,
         report.before.len(),
         report.after.len()
@@ -368,7 +373,6 @@ fn keys(profile: &Difference) -> Option<String> {
 struct Numbers(Vec<String>);
 
 impl Numbers {
-    /// The number of a text, from 1.
     fn of(&mut self, text: &str) -> usize {
         let same = |known: &String| Doubt::kind(known) == Doubt::kind(text);
         let known = self.0.iter().position(same);

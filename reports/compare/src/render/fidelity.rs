@@ -10,7 +10,7 @@ use crate::fidelity::{
 /// The table in one of the formats. Text has the worst figure of each row, Markdown every figure.
 /// Fails when JSON cannot represent it.
 pub fn fidelity(table: &Fidelity, format: Format, look: Look) -> Result<String, RenderError> {
-    written(|format| page(table, format), table, format, look)
+    written(|format| page(table, format), [], table, format, look)
 }
 
 /// What the signs and bounds of every figure mean.

@@ -36,7 +36,8 @@ pub fn history(history: &History, format: Format, look: Look) -> Result<String, 
         Format::Html => with_charts(history),
         _ => lines(history),
     };
-    written(page, history, format, look)
+    let variants = history.series.iter().map(|one| &*one.key.variant);
+    written(page, variants, history, format, look)
 }
 
 fn title(history: &History) -> String {
@@ -62,7 +63,6 @@ fn title(history: &History) -> String {
 /// Most rows and GPUs that a line names.
 const NAMED_MAX: usize = 3;
 
-/// An alert in one line.
 fn words(history: &History, alert: &Alert) -> String {
     let gpus: BTreeSet<_> =
         history.series.iter().filter_map(|one| one.identity.get("uuid")).collect();
@@ -109,7 +109,6 @@ fn notices(history: &History) -> Vec<String> {
     notices
 }
 
-/// Each series in lines, below its identity.
 fn lines(history: &History) -> Page {
     let mut page = Page::new(title(history));
     notices(history).into_iter().for_each(|notice| page.notice(notice));
@@ -134,7 +133,7 @@ deviation.";
 
 /// A chart for each series, those that changed first, and the table.
 fn with_charts(history: &History) -> Page {
-    let mut page = Page::new(title(history));
+    let mut page = Page::new(format!("gpubench history: {}{}", history.scope(), title(history)));
     notices(history).into_iter().for_each(|notice| page.notice(notice));
     let mut is_first = true;
     for group in history.series.chunk_by(|one, next| one.identity == next.identity) {

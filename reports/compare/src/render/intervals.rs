@@ -1,8 +1,8 @@
 //! All rows of a comparison as intervals around zero, in margins: a change of one margin is as wide
 //! in every row. SVG, as wide as a phone, with the name of each row above its interval.
 
-use gpubench_show::Chart;
 use gpubench_show::html::escape;
+use gpubench_show::{Chart, Labels};
 
 use super::diff::of_change;
 use crate::diff::{DiffRow, Figures, Report, Verdict};
@@ -16,7 +16,7 @@ const NAME: f64 = 14.0;
 /// Space for the words of the axis.
 const TOP: f64 = 18.0;
 /// Characters of a name.
-const NAME_MAX: usize = 58;
+const NAME_MAX: usize = 52;
 /// Margins that the axis shows at least and at most, to each side.
 const MARGINS: (f64, f64) = (2.0, 10.0);
 
@@ -45,6 +45,7 @@ fn in_margins(row: &DiffRow, figures: &Figures) -> [f64; 3] {
 }
 
 fn chart(rows: &[(&DiffRow, &Figures)], name: &str) -> String {
+    let labels = Labels::of(rows.iter().map(|(row, _)| row.key.variant.as_str()));
     let ends = rows.iter().flat_map(|(row, figures)| in_margins(row, figures));
     let most = ends.fold(MARGINS.0, |most, end| most.max(end.abs())).min(MARGINS.1);
     let x = |margins: f64| {
@@ -80,7 +81,8 @@ fn chart(rows: &[(&DiffRow, &Figures)], name: &str) -> String {
         svg += &format!("<path class=\"{class}\" d=\"M{:.1} {y:.1}H{:.1}", x(lo), x(hi));
         svg += &format!("\"/>\n<path class=\"dots\" d=\"M{:.1} {y:.1}h0\"/>\n", x(change));
         let key = &row.key;
-        let name = format!("{} {}, {}", key.variant, key.metric.as_str(), key.axis);
+        let label = labels.get(&key.variant);
+        let name = format!("{label} {}, {}", key.metric.as_str(), key.axis);
         let name = key.beside().map_or(name.clone(), |beside| format!("{name} beside {beside}"));
         svg += &text("start", 0.0, top + NAME - 3.0, &super::history::fitting(&name, NAME_MAX));
         svg += &text("start", WIDTH - RIGHT + 6.0, y + 4.0, &of_change(key.metric, figures.change));

@@ -11,7 +11,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use gpubench_show::{Look, Page};
+use gpubench_show::{Labels, Look, Page};
 use schemars::Schema;
 
 pub use diff::{diff, page as diff_page};
@@ -23,7 +23,6 @@ pub use side_by_side::side_by_side;
 
 use crate::diff::Report;
 
-/// A form of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// For a terminal.
@@ -73,12 +72,14 @@ pub struct RenderError {
 }
 
 /// The document in a format for people, or the value as JSON.
-fn written(
+fn written<'a>(
     page: impl FnOnce(Format) -> Page,
+    variants: impl IntoIterator<Item = &'a str>,
     value: &impl serde::Serialize,
     format: Format,
     look: Look,
 ) -> Result<String, RenderError> {
+    let page = |format| Labels::of(variants).on(page(format));
     match format {
         Format::Text => Ok(page(format).text(look)),
         Format::Markdown => Ok(page(format).markdown()),
@@ -92,17 +93,14 @@ fn written(
     }
 }
 
-/// The schema of the JSON of a comparison.
 pub fn diff_schema() -> Schema {
     schemars::schema_for!(Report)
 }
 
-/// The schema of the JSON of a history.
 pub fn history_schema() -> Schema {
     schemars::schema_for!(crate::history::History)
 }
 
-/// The schema of the JSON of outliers.
 pub fn outliers_schema() -> Schema {
     schemars::schema_for!(crate::outliers::Report)
 }

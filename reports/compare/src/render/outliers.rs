@@ -11,7 +11,8 @@ use crate::outliers::{Group, Outlier, PEERS_MIN, Report};
 /// The report in one of the formats.
 /// Fails when JSON cannot represent it.
 pub fn outliers(report: &Report, format: Format, look: Look) -> Result<String, RenderError> {
-    written(|_| page(report), report, format, look)
+    let found = report.groups.iter().flat_map(|group| &group.outliers);
+    written(|_| page(report), found.map(|one| &*one.key.variant), report, format, look)
 }
 
 fn page(report: &Report) -> Page {

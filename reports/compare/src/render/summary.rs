@@ -1,6 +1,6 @@
 //! The last lines of a comparison: counts, margins, what it detects, A/A pairs, the conclusion.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::counted;
 
@@ -133,7 +133,6 @@ fn detectable(report: &Report) -> Option<String> {
     ))
 }
 
-/// What the comparison says, in words.
 pub(super) fn conclusion(report: &Report) -> String {
     let counts = &report.counts;
     let is_of_single = [&report.before, &report.after].iter().all(|side| side.len() == 1);
@@ -157,4 +156,12 @@ pub(super) fn conclusion(report: &Report) -> String {
         (Conclusion::Improvement | Conclusion::Equal, ..) => "no regression".to_owned(),
         _ => "nothing to compare".to_owned(),
     }
+}
+
+/// The title of a page, which stands alone in a list of tabs: with the drivers.
+pub(super) fn page_title(report: &Report, title: &str) -> String {
+    let drivers = report.before.iter().chain(&report.after).map(|one| one.driver.as_str());
+    let drivers: BTreeSet<&str> = drivers.filter(|driver| !driver.is_empty()).collect();
+    let drivers = drivers.into_iter().collect::<Vec<_>>().join(", ");
+    format!("gpubench diff: {}, driver {drivers}", title.replace("   ", ", "))
 }

@@ -248,7 +248,9 @@ fn the_page_leads_with_what_changed_and_draws_every_row() -> TestResult {
     let page = diff(&of_sixty(20), Format::Html, Detail::Changes, Look::PIPED)?;
     let at = |text: &str| page.find(text).unwrap_or(usize::MAX);
     assert!(at("3 regressions") < at("<svg"), "{page}");
-    assert!(at("slice=2] retention") < at("<svg") && at("<svg") < at("a change is attributed"));
+    assert!(
+        at("time-slicing 2% retention") < at("<svg") && at("<svg") < at("a change is attributed")
+    );
     let svg = page.split("<svg").nth(1).and_then(|svg| svg.split("</svg>").next()).unwrap();
     assert_eq!(svg.matches("class=\"dots\"").count(), 60);
     assert_eq!(svg.matches("class=\"worse\"").count(), 3);

@@ -245,10 +245,10 @@ pub(super) fn px(position: f64) -> String {
 
 /// Colours and dashes in the style sheet. No prime divides both, so that `COLORS * DASHES` styles
 /// differ.
-const COLORS: usize = 8;
+const COLORS: usize = 11;
 const DASHES: usize = 7;
 
-/// The classes of the style with this number. Numbers below 56 share none.
+/// The classes of the style with this number. Numbers below 77 share none.
 pub(super) fn classes(index: usize) -> String {
     format!("c{} d{}", index % COLORS, index % DASHES)
 }
@@ -371,7 +371,7 @@ mod tests {
             let differs = one.split(' ').zip(next.split(' ')).all(|(a, b)| a != b);
             assert!(differs, "neighbours differ in colour and dash: {one} {next}");
         }
-        let sheet = include_str!("style.css");
+        let sheet = gpubench_show::html::STYLE;
         for class in (0..COLORS).map(|n| format!(".c{n} ")) {
             assert!(sheet.contains(&class), "{class}");
         }

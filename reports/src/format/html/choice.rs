@@ -12,6 +12,9 @@ use super::charts::Variants;
 
 const SCRIPT: &str = include_str!("choice.js");
 
+/// Its SHA-256, without which the policy of the page forbids it; `ci/check_page.py` prints it.
+pub(super) const SCRIPT_SHA256: &str = "5Wbv10zSD5lQF6RlYeuUjVCkhujZQvzS2WgstQGnD/4=";
+
 /// Steps of the slider of jitter, from 1.95 native medians down to 0.
 const JITTER_STEPS: u32 = 40;
 

@@ -263,7 +263,7 @@ const DOSE_WIDTH: f64 = 420.0;
 const DOSE_HEIGHT: f64 = 190.0;
 
 /// Lines of one chart, by variant.
-type Lines<'a> = BTreeMap<&'a str, Vec<(f64, &'a Estimate)>>;
+pub(super) type Lines<'a> = BTreeMap<&'a str, Vec<(f64, &'a Estimate)>>;
 
 /// The section; `None` where the plan has one dose and one number of tenants.
 pub(super) fn dose(record: &RunRecord, variants: &Variants<'_>) -> Option<Markup> {
@@ -294,7 +294,7 @@ pub(super) fn dose(record: &RunRecord, variants: &Variants<'_>) -> Option<Markup
 }
 
 /// Lines with more than one point, by title.
-fn charts<'a>(
+pub(super) fn charts<'a>(
     curves: impl Iterator<Item = (String, &'a str, Vec<(f64, &'a Estimate)>)>,
 ) -> BTreeMap<String, Lines<'a>> {
     let mut charts: BTreeMap<String, Lines<'_>> = BTreeMap::new();
@@ -315,7 +315,8 @@ fn swept<'a>(
     record: &'a RunRecord,
     pick: fn(&ServiceRow) -> Option<&Estimate>,
 ) -> BTreeMap<String, Lines<'a>> {
-    charts(record.service.iter().filter_map(|row| {
+    let usual = record.service.iter().filter(|row| row.shape.is_usual());
+    charts(usual.filter_map(|row| {
         let aggressor = row.aggressor.as_ref().filter(|_| row.condition == Condition::C)?;
         let title = format!("{}: {} beside {aggressor}", row.sub_axis.as_str(), row.victim);
         let point = (f64::from(row.tenants), pick(row)?);
@@ -323,7 +324,11 @@ fn swept<'a>(
     }))
 }
 
-fn panels(charts: &BTreeMap<String, Lines<'_>>, what: &str, variants: &Variants<'_>) -> Markup {
+pub(super) fn panels(
+    charts: &BTreeMap<String, Lines<'_>>,
+    what: &str,
+    variants: &Variants<'_>,
+) -> Markup {
     html! {
         @for (title, lines) in charts {
             figure {
@@ -347,7 +352,9 @@ fn drawn(lines: &Lines<'_>, what: &str, variants: &Variants<'_>) -> Markup {
         ticks: ticks.iter().map(|tick| (*tick, tick.to_string())).collect(),
         ..Axis::linear([first, last].into_iter(), 4.0, "")
     };
-    let values = points().flat_map(|(_, of)| [of.lo.max(-0.2), of.hi.min(1.5)]);
+    // A ratio far above 1 has an end that would hide the others; a figure that is no ratio has not.
+    let most = points().map(|(_, of)| of.value).fold(1.0, f64::max);
+    let values = points().flat_map(|(_, of)| [of.lo.max(-0.2), of.hi.min(1.5 * most)]);
     let chart = Chart {
         width: DOSE_WIDTH,
         plot: DOSE_HEIGHT.max(13.0 * lines.len() as f64),

@@ -3,7 +3,7 @@
 use super::details::anchor;
 use crate::format::document::Document;
 use crate::format::figures::{confidence, value};
-use crate::format::matrix;
+use crate::format::{matrix, screen};
 use crate::matrix::{
     CellCounts, Column, Figure, Glance, MatrixCell, NotRun, ReasonGroup, Row, Standing,
 };
@@ -19,7 +19,6 @@ const SENTENCES_MAX: usize = 4;
 pub(super) fn head(record: &RunRecord, glance: &Glance, document: &Document) -> Markup {
     let device = &record.device;
     let kind = device.kind.as_str();
-    let date = record.provenance.started_at.split('T').next().unwrap_or_default();
     let (first, others): (Vec<&String>, Vec<&String>) = document
         .notices
         .iter()
@@ -29,8 +28,9 @@ pub(super) fn head(record: &RunRecord, glance: &Glance, document: &Document) -> 
     html! {
         h1 { (document.title) " " span class={ "badge " (kind) } { (kind) " GPU" } }
         p class="facts" {
-            "driver " (device.driver) ", CUDA " (device.cuda) " \u{b7} " (date) " \u{b7} profile "
-            (record.profile.name) ", seed " (record.seed) " \u{b7} " (record.plan.tenants)
+            "driver " (device.driver) ", CUDA " (device.cuda) " \u{b7} " (date(record))
+            " \u{b7} profile " (record.profile.name) ", seed " (record.seed) " \u{b7} "
+            (record.plan.tenants)
             " tenants \u{b7} " (cells(glance.cells)) " \u{b7} " a href="#glossary" { "how to read" }
         }
         @for notice in first { p class="notice" { (notice) } }
@@ -44,6 +44,11 @@ pub(super) fn head(record: &RunRecord, glance: &Glance, document: &Document) -> 
         }
         "\n"
     }
+}
+
+/// The day of the run.
+pub(super) fn date(record: &RunRecord) -> &str {
+    record.provenance.started_at.split('T').next().unwrap_or_default()
 }
 
 /// The cells of the run, those of no consequence left out.
@@ -70,11 +75,8 @@ pub(super) fn heat_map(record: &RunRecord, glance: &Glance) -> Markup {
     html! {
         table class="heat" {
             caption {
-                "What a tenant keeps of its own performance beside the worst neighbour "
-                span class="soft" {
-                    "(1 = unaffected; jitter in native medians; " (confidence(&record.plan))
-                    " intervals)"
-                }
+                (screen::figures(record, glance)) " "
+                span class="soft" { "(" (confidence(&record.plan)) " intervals)" }
             }
             thead {
                 tr {

@@ -9,7 +9,7 @@ use gpubench_record::counted;
 use gpubench_show::{clean, list};
 
 /// Device, driver, tenants, profile, length and date.
-pub(super) fn run(record: &RunRecord) -> String {
+pub(in crate::format) fn run(record: &RunRecord) -> String {
     let (device, provenance) = (&record.device, &record.provenance);
     let started = clean(&provenance.started_at);
     let ended = provenance.ended_at.as_deref();
@@ -60,7 +60,7 @@ fn seconds(stamp: &str) -> Option<i64> {
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 
-pub(super) fn figures(record: &RunRecord, glance: &Glance) -> String {
+pub(in crate::format) fn figures(record: &RunRecord, glance: &Glance) -> String {
     let columns = || glance.columns.iter();
     let has = |axis: &str| columns().any(|column| column.axis == axis);
     let is_split = columns().any(|column| column.axis == "memory" && column.sub_axis.is_some());

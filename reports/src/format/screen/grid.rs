@@ -5,7 +5,7 @@ use gpubench_record::Ends;
 use crate::format::figures::two_decimals;
 use crate::matrix::{Figure, Glance, MatrixCell, Row, Standing};
 use gpubench_show::fit::width;
-use gpubench_show::{Look, Paint, painted};
+use gpubench_show::{Look, Paint, Table, painted};
 
 /// Most spaces between two columns; fewer where the terminal is narrow.
 const GAP_MAX: usize = 3;
@@ -59,6 +59,26 @@ fn parts(widths: &[usize], room: usize, gap: usize) -> Vec<Vec<usize>> {
         }
     }
     parts
+}
+
+/// The grid as a table, each figure with its interval.
+pub(super) fn table(glance: &Glance) -> Table {
+    let all = 0..=glance.columns.len();
+    let heads = all.clone().map(|at| heading(glance, at));
+    let rows = glance.rows.iter().map(|row| {
+        let cells = all.clone().map(|at| {
+            let cell = row.cells.get(at).and_then(Option::as_ref);
+            let interval = match cell.and_then(|cell| cell.figure.as_ref()) {
+                Some(Figure::Estimate(of)) if of.ends != Ends::AtMost => {
+                    format!(" [{}, {}]", two_decimals(of.lo), two_decimals(of.hi))
+                }
+                _ => String::new(),
+            };
+            text_of(glance, row, at).trim_end().to_owned() + &interval
+        });
+        std::iter::once(label(row)).chain(cells).collect::<Vec<_>>()
+    });
+    Table::plain(std::iter::once("mechanism".to_owned()).chain(heads), rows)
 }
 
 fn label(row: &Row) -> String {

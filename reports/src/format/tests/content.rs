@@ -7,7 +7,7 @@ use gpubench_record::{
 use gpubench_sample_records as sample_records;
 use gpubench_show::Look;
 
-use super::{FOR_PEOPLE, RenderOptions, options, render};
+use super::{FOR_PEOPLE, RenderOptions, View, options, render};
 
 /// No text of a table wraps.
 const WIDE: Look = Look { width: 1_000, color: false };
@@ -173,7 +173,7 @@ fn with_faults(contained: &[u32]) -> RunRecord {
 }
 
 fn wide(record: &RunRecord) -> String {
-    render("md", record, &RenderOptions::default())
+    render("md", record, &RenderOptions { view: View::Full, ..RenderOptions::default() })
 }
 
 #[test]

@@ -238,7 +238,6 @@ struct Content {
     telemetry: Vec<TelemetryRow>,
 }
 
-/// The content of a record and what it says of losses.
 fn read(dir: &Path) -> Result<(Content, Vec<String>), StoreError> {
     let record = Record::open(dir)?;
     let mut content = Content {

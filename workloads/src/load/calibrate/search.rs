@@ -13,7 +13,6 @@ use crate::load::calibrate;
 use crate::load::expected::{Bench, Measured};
 use crate::load::{Load, LoadError};
 
-/// The search for the parameters of one workload.
 pub(super) struct Search<'a> {
     pub(super) workload: &'a Load,
     pub(super) knob: Knob,
@@ -184,9 +183,7 @@ impl Search<'_> {
             };
             spec = with(&spec, self.knob.param, next);
         }
-        let Some((miss, spec, elapsed_ns)) = best else {
-            return Err(self.missed(0));
-        };
+        let Some((miss, spec, elapsed_ns)) = best else { return Err(self.missed(0)) };
         if miss <= allowed {
             return Ok(Tuned { spec, points });
         }

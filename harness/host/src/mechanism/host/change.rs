@@ -1,9 +1,11 @@
 //! One change to the host: what it is, and how it is made. `undo` undoes it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::command::Step;
 use super::mps_control::DaemonConfig;
 use super::{Control, ControlError};
 use crate::device::mig::{Instance, MigMode, Placement};
@@ -49,6 +51,13 @@ pub enum Change {
     Folder {
         path: PathBuf,
     },
+    /// What the commands of a described mechanism change.
+    Command {
+        mechanism: String,
+        enter: Step,
+        leave: Step,
+        variables: BTreeMap<String, String>,
+    },
 }
 
 /// The result of making a change.
@@ -76,6 +85,7 @@ impl Change {
                 format!("memory limit of {} to {hard_mib} MiB", group.display())
             }
             Self::Folder { path } => format!("folder {}", path.display()),
+            Self::Command { mechanism, leave, .. } => format!("{mechanism} by {:?}", leave.run),
         }
     }
 
@@ -92,13 +102,20 @@ impl Change {
             Self::ControlGroup { path } => host.make_group(path)?,
             Self::MemoryLimit { group, hard_mib } => host.limit_group(group, Some(*hard_mib))?,
             Self::Folder { path } => host.make_folder(path)?,
+            Self::Command { enter, variables, .. } => host.run_step(enter, variables)?,
         }
         Ok(Made::Nothing)
     }
 
     /// Whether it is a setting of the device, which ends with a virtual device.
     pub const fn is_of_device(&self) -> bool {
-        !matches!(self, Self::MpsDaemon { .. } | Self::ControlGroup { .. } | Self::Folder { .. })
+        !matches!(
+            self,
+            Self::MpsDaemon { .. }
+                | Self::ControlGroup { .. }
+                | Self::Folder { .. }
+                | Self::Command { .. }
+        )
     }
 }
 
@@ -167,6 +184,7 @@ impl Change {
             Self::MemoryLimit { group, .. } if !group.is_dir() => {}
             Self::MemoryLimit { group, .. } => host.limit_group(group, None)?,
             Self::Folder { path } => host.remove_folder(path)?,
+            Self::Command { leave, variables, .. } => host.run_step(leave, variables)?,
         }
         Ok(Undone::Done)
     }
@@ -188,7 +206,8 @@ impl Change {
             Self::MpsDaemon { .. }
             | Self::ControlGroup { .. }
             | Self::MemoryLimit { .. }
-            | Self::Folder { .. } => false,
+            | Self::Folder { .. }
+            | Self::Command { .. } => false,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Runs one of the vendor's commands to its end, within a limit.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,9 +9,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use gpubench_workloads::command::{Inherits, command as process};
+use serde::{Deserialize, Serialize};
 
 use super::ControlError;
 use crate::device::{Nvml, is_abandoned};
+
+/// A shell command and the longest time that it may take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Step {
+    pub run: String,
+    pub limit_s: u64,
+}
 
 /// Longest wait for a command.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
@@ -43,6 +53,20 @@ pub fn run_within(
         let seconds = LIMIT.as_secs();
         ControlError::new(doing, format!("it ended, but its output stayed open for {seconds} s"))
     })
+}
+
+/// Runs a command of a described mechanism and returns what it printed.
+pub fn run_step(step: &Step, variables: &BTreeMap<String, String>) -> Result<String, ControlError> {
+    let mut shell = command(Path::new("sh"));
+    shell.arg("-c").arg(&step.run).envs(variables);
+    let doing = format!("command {:?}", step.run);
+    let Ended { status, output } = ended(Duration::from_secs(step.limit_s), shell, "", &doing)?;
+    let [printed, complained] = output;
+    match status.success() {
+        // A daemon that it started may keep the output open.
+        true => Ok(printed.until_now()),
+        false => Err(failed(status, &printed, &complained, &doing)),
+    }
 }
 
 /// Runs a command that starts a daemon. The daemon may keep the command's output open, so the

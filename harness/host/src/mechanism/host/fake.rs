@@ -2,6 +2,7 @@
 //! before and after every step.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -9,7 +10,7 @@ use gpubench_workloads::command::{Inherits, command as process};
 use serde::{Deserialize, Serialize};
 
 use super::mps_control::DaemonConfig;
-use super::{Control, ControlError};
+use super::{Control, ControlError, Step};
 use crate::device::mig::{ComputeInstance, Instance, MigMode, Placement};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +24,8 @@ pub struct State {
     pub daemons: Vec<PathBuf>,
     pub folders: Vec<PathBuf>,
     pub groups: Vec<(PathBuf, Option<u64>)>,
+    /// Described mechanisms that were entered and not left.
+    pub entered: Vec<String>,
 }
 
 /// A host with its state in a file.
@@ -186,6 +189,17 @@ impl Control for FakeHost {
 
     fn make_folder(&self, path: &Path) -> Result<(), ControlError> {
         self.change(|state| state.folders.push(path.to_path_buf()))
+    }
+
+    /// `enter NAME`, and `leave NAME`.
+    fn run_step(&self, step: &Step, _: &BTreeMap<String, String>) -> Result<(), ControlError> {
+        let (verb, name) = step.run.split_once(' ').expect("a verb and a name");
+        self.change(|state| {
+            state.entered.retain(|known| known != name);
+            if verb == "enter" {
+                state.entered.push(name.to_owned());
+            }
+        })
     }
 
     fn remove_folder(&self, path: &Path) -> Result<(), ControlError> {

@@ -19,6 +19,7 @@ mod run_id;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::mig::{Instance, MigMode, Placement};
 
 pub use change::{Change, Made, When};
-pub use command::found_time_slice;
+pub use command::{Step, found_time_slice, run_step};
 pub use guard::{
     DIE_AFTER_STEPS, Guard, HostError, Journal, JournalError, JournalLocation, state_dir,
 };
@@ -106,6 +107,12 @@ pub trait Control: Send + Sync {
     fn make_folder(&self, path: &Path) -> Result<(), ControlError>;
     /// Removes a folder with its content. A missing one is no error.
     fn remove_folder(&self, path: &Path) -> Result<(), ControlError>;
+    /// Runs a command of a described mechanism.
+    fn run_step(
+        &self,
+        step: &Step,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<(), ControlError>;
 }
 
 // The state of a host before any change, to compare with the state afterwards.

@@ -35,6 +35,11 @@ pub fn start(daemon: &DaemonConfig) -> Result<(), ControlError> {
     if daemon.protocol == THIRD {
         command.args(["-p", "3"]);
     }
+    if let Some(text) = &daemon.configuration {
+        let file = daemon.pipes.with_file_name("mps.toml");
+        std::fs::write(&file, text).map_err(|error| ControlError::new(DOING, error))?;
+        command.arg("-a").arg(file);
+    }
     command::start(command, DOING)?;
     if daemon.protocol != THIRD {
         front_end::start(&daemon.pipes, control(daemon, DOING)?, DOING);
@@ -66,6 +71,11 @@ pub fn quit(daemon: &DaemonConfig, limit: Duration) -> Result<(), ControlError> 
 pub fn create_server(daemon: &DaemonConfig) -> Result<(), ControlError> {
     let device = format!("--allowed-devices={}", daemon.device);
     run_v3(daemon, &["server", "create", DaemonConfig::SERVER, &device])?;
+    has_server(daemon)
+}
+
+/// Fails when a daemon with version 3 of the interface lists no server.
+pub fn has_server(daemon: &DaemonConfig) -> Result<(), ControlError> {
     if servers(daemon)?.is_empty() {
         let what = "the daemon lists no server afterwards";
         return Err(ControlError::new("making an MPS server", what));
@@ -140,6 +150,25 @@ pub fn terminate_client(daemon: &DaemonConfig, pid: u32) -> Result<(), ControlEr
     Ok(())
 }
 
+/// The configuration file of such a daemon: whether clients share the context of the server, and a
+/// server with a namespace for each tenant, each with a memory limit in MiB.
+pub fn configuration(shares: bool, device: &str, namespaces: &[(String, u64)]) -> String {
+    let mut text = format!(
+        "schema_version = \"1.0\"\n[features.memacct]\nenabled = true\n\
+         [features.context-share]\nenabled = {shares}\n"
+    );
+    let server = DaemonConfig::SERVER;
+    if !namespaces.is_empty() {
+        text += &format!("[servers.{server}]\nallowed_devices = \"{device}\"\n");
+    }
+    for (name, memory_mib) in namespaces {
+        text += &format!(
+            "[servers.{server}.namespaces.{name}]\npinned_memory_limit = \"{memory_mib}M\"\n"
+        );
+    }
+    text
+}
+
 fn control(daemon: &DaemonConfig, doing: &str) -> Result<Command, ControlError> {
     let program = on_path(PROGRAM)
         .ok_or_else(|| ControlError::new(doing, format!("{PROGRAM} is not on PATH")))?;
@@ -187,6 +216,9 @@ pub struct DaemonConfig {
     /// Version of its control interface.
     #[serde(default = "version_2")]
     pub protocol: u32,
+    /// Text of the configuration file that it applies when it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<String>,
 }
 
 /// A journal without a version is of a daemon with version 2 of the interface.

@@ -1,5 +1,6 @@
 //! This host: NVML, the vendor's commands, the file system.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
@@ -9,12 +10,12 @@ use std::time::Duration;
 
 use nvml_wrapper::error::NvmlError;
 
-use super::command::{LIST_POLICIES, policy, smi};
+use super::command::{LIST_POLICIES, policy, run_step, smi};
 use super::command::{SLICES, slice_of, slice_remedy};
 use super::mps_control;
 use super::mps_control::DaemonConfig;
 use super::mps_control::end_processes;
-use super::{Control, ControlError};
+use super::{Control, ControlError, Step};
 use crate::device::Nvml;
 use crate::device::mig::{Instance, MigMode, Placement};
 
@@ -206,6 +207,18 @@ impl Control for RealHost {
         made.map_err(|error| ControlError::new(format!("making {}", path.display()), error))
     }
 
+    fn run_step(
+        &self,
+        step: &Step,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<(), ControlError> {
+        let limit_s = match self.haste {
+            Haste::Patient => step.limit_s,
+            Haste::Hurried => step.limit_s.min(1),
+        };
+        run_step(&Step { limit_s, ..step.clone() }, variables).map(|_| ())
+    }
+
     fn remove_folder(&self, path: &Path) -> Result<(), ControlError> {
         match std::fs::remove_dir_all(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -231,7 +244,7 @@ const fn remedy_for(error: &NvmlError) -> Option<&'static str> {
 /// What the user can do if nvidia-smi does not limit a control group, by its exit status.
 const fn limit_remedy(status: i32) -> Option<&'static str> {
     match status {
-        3 => Some("[mps-memory] by = \"namespace\""),
+        3 => Some("by = \"namespace\" in the table of the mechanism"),
         4 => Some("run as root"),
         _ => None,
     }

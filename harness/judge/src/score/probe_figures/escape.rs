@@ -134,7 +134,7 @@ pub(in crate::score) fn bypass(
         .map(|one| one.figure.as_str())
         .collect();
     let mut text = if escaped.is_empty() {
-        format!("bypass: 0 of {} routes escaped", tried.len())
+        format!("bypass: held against {} routes tried", tried.len())
     } else {
         let (count, names) = (escaped.len(), escaped.join("; "));
         format!("bypass: {count} of {} routes escaped: {names}", tried.len())

@@ -7,7 +7,7 @@ use gpubench_record::{
     Axis, Calibration, CeilingKind, Cell, CellFigures, CellResult, ClaimedWord, Condition,
     Durations, Gate, GateKind, GateResult, GateScope, GateState, MatrixRow, MechanismProperties,
     MechanismRow, Outcome, OverallRow, PeakEntry, Plan, PlannedPair, ProbeResult, Proof, ProofTime,
-    Sparse, SubAxis, Thresholds,
+    Shape, Sparse, SubAxis, Thresholds,
 };
 
 use crate::gate::{CLOSED_REQUESTS, OPEN_REQUESTS};
@@ -123,6 +123,7 @@ impl Lab {
             schedule_seed: 0,
             closed_only: false,
             sparse: Some(Sparse { length_ns: 1, pause_ns: 1 }),
+            shape: Shape::default(),
         };
         self.cells.push(result(&cell, figures));
         self.plan.cells.push(cell);
@@ -203,6 +204,7 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         sweep: Vec::new(),
         service_ns: 1_000_000,
         telemetry_period_ns: 0,
+        meters: Vec::new(),
         axes: vec!["compute".to_owned(), "jitter".to_owned()],
         blocks,
         looks: 1,
@@ -225,6 +227,7 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         soak: None,
         time: Vec::new(),
         top_up: None,
+        frozen: None,
         superseded: Vec::new(),
         superseded_trials: Vec::new(),
     }
@@ -343,6 +346,7 @@ fn result(cell: &Cell, figures: Figures) -> CellResult {
     };
     CellResult {
         lone_ns: lone_ns(&figures),
+        meters: Vec::new(),
         cell: cell.clone(),
         figures,
         requests: BTreeMap::from([

@@ -159,7 +159,7 @@ fn reservation_row(
     honoured: impl Fn(Condition, u32) -> u64,
 ) -> MatrixRow {
     lab.plan.axes = vec!["memory/capacity".to_owned()];
-    let facts = WorkloadFacts { answering_codes: vec![2] };
+    let facts = WorkloadFacts { answering_codes: vec![2], sub_axis: None };
     lab.plan.workloads.insert("reserve".to_owned(), facts);
     for (planned, result) in lab.plan.cells.iter_mut().zip(&mut lab.cells) {
         planned.sub_axis = SubAxis::Capacity;

@@ -13,10 +13,12 @@ const INVALID: &[(&str, &str)] = &[
     (
         "version = 1\nseeds = 3\n",
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
-         mechanisms, axes, victims, aggressors, tenants, neighbours, sweep, share, seed, service, \
-         load, slo, slo_share, bursts, doses, rotation, open_loops, jitter_pairs, device_time, \
-         telemetry_period, probe_windows, soak, blocks, cell, cell_min, faults, thresholds, \
-         margins, user-victim, time-slicing, mps, mps-quota, mps-static, mps-memory, mig, \
+         mechanisms, axes, victims, aggressors, tenants, neighbours, sweep, pairs, \
+         depths, loads, events, shares, share, seed, service, load, slo, slo_share, bursts, \
+         doses, rotation, open_loops, jitter_pairs, device_time, \
+         telemetry_period, meters, probe_windows, soak, blocks, cell, cell_min, faults, \
+         thresholds, margins, user-victim, time-slicing, time-slicing-capped, mps, \
+         mps-quota, mps-static, mps-memory, mig, \
          mig-mps, hami)",
     ),
     (
@@ -103,7 +105,8 @@ const INVALID: &[(&str, &str)] = &[
     (
         "version = 1\nmechanisms = [\"mpx\"]\n",
         "profile mine.toml:2: key `mechanisms`: unknown mechanism \"mpx\" (accepted: \
-         exclusive, exclusive-process, time-slicing, mps, mps-quota, mps-static, mps-memory, \
+         exclusive, exclusive-process, time-slicing, time-slicing-capped, mps, \
+         mps-quota, mps-static, mps-memory, \
          mig, mig-mps, hami, green-context, stream-priority)",
     ),
     (

@@ -143,9 +143,7 @@ pub fn slice_speeds(options: &EventOptions, scenario: &Scenario) -> Vec<f64> {
 }
 
 fn layout_speeds(options: &EventOptions) -> Vec<f64> {
-    let Ok(table) = options.mig_table() else {
-        return Vec::new();
-    };
+    let Ok(table) = options.mig_table() else { return Vec::new() };
     let speed = |name: &String| table.profile(name).ok().and_then(|p| table.speed(p));
     options.mig.iter().filter_map(speed).collect()
 }
@@ -215,9 +213,7 @@ impl Gate {
     }
 
     fn refill(&mut self, now_s: f64) {
-        let Some(refill_s) = self.buckets.first().map(|bucket| bucket.refill_s) else {
-            return;
-        };
+        let Some(refill_s) = self.buckets.first().map(|bucket| bucket.refill_s) else { return };
         // `next_refill_s` has the same product, so the comparison is exact.
         let mut passed = 0.0;
         while (self.refills + passed + 1.0) * refill_s <= now_s {

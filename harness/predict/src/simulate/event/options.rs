@@ -113,7 +113,6 @@ impl EventOptions {
         })
     }
 
-    /// The MIG profiles of the GPU.
     pub(super) fn mig_table(&self) -> Result<&'static mig::Table, PredictError> {
         let name = self.gpu.as_deref().ok_or_else(|| PredictError::Missing {
             what: "event.gpu".to_owned(),
@@ -213,9 +212,7 @@ pub enum ArrivalKind {
 
 impl ArrivalKind {
     pub fn check(self) -> Result<(), PredictError> {
-        let Self::Bursts { on_ms, off_ms } = self else {
-            return Ok(());
-        };
+        let Self::Bursts { on_ms, off_ms } = self else { return Ok(()) };
         MILLISECONDS.check("arrivals.on_ms", on_ms)?;
         MILLISECONDS.check("arrivals.off_ms", off_ms)
     }

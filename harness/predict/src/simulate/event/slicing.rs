@@ -121,9 +121,7 @@ impl<'a> Ring<'a> {
     }
 
     fn may_run(&self, tenant: usize) -> bool {
-        let Some(&head) = self.queues[tenant].front() else {
-            return false;
-        };
+        let Some(&head) = self.queues[tenant].front() else { return false };
         // A request that has begun was launched before; only a launch needs tokens.
         self.left_s[head] < self.requests[head].work_s || self.gate.is_open(tenant)
     }
@@ -146,9 +144,7 @@ impl<'a> Ring<'a> {
         self.current = Some(tenant);
         let mut budget_s = self.time_slice.quantum_s * self.slices_in_a_row();
         while budget_s > 0.0 && self.may_run(tenant) {
-            let Some(&head) = self.queues[tenant].front() else {
-                return;
-            };
+            let Some(&head) = self.queues[tenant].front() else { return };
             let work_s = self.requests[head].work_s;
             if self.left_s[head] >= work_s {
                 self.gate.launch(tenant, work_s);

@@ -7,7 +7,6 @@
 use serde_yaml_ng::{Mapping, Value};
 use std::collections::BTreeMap;
 
-/// The accepted values at one path.
 struct Property {
     kind: &'static str,
     /// Accepted values, if they are listed.

@@ -9,7 +9,7 @@ use crate::arguments::{put, put_new, read};
 use gpubench_virtual_gpu_driver::calls::array::{self, Resource, place_in};
 use gpubench_virtual_gpu_driver::calls::copies::{Rows, anywhere, device, host, queue_rows};
 use gpubench_virtual_gpu_driver::calls::fills;
-use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::code::{self, Code, refuse};
 use gpubench_virtual_gpu_driver::entries::Origin;
 use gpubench_virtual_gpu_driver::fill_shape::Fill;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -25,9 +25,7 @@ entries! {
     fn cuArray3DCreate_v2(array: *mut Handle, descriptor: *const Array3dDescriptor) {
         let Array3dDescriptor { width, height, depth, format, channels, flags } = read(descriptor)?;
         // CUDA_ARRAY3D_SURFACE_LDST is 2; layers, cubes and the like are not there.
-        if flags & !2 != 0 {
-            return Err(code::NOT_SUPPORTED);
-        }
+        refuse(flags & !2 != 0, code::NOT_SUPPORTED)?;
         put_new(array, || array::create([width, height, depth], format, channels))
     }
 
@@ -37,9 +35,7 @@ entries! {
         view: *const c_void,
     ) {
         let (from, how) = (read(resource)?, read(texture)?);
-        if !view.is_null() {
-            return Err(code::NOT_SUPPORTED);
-        }
+        refuse(!view.is_null(), code::NOT_SUPPORTED)?;
         let [one, two, pitch] = from.sizes;
         let memory = |sides, pitch| {
             Resource::Memory(from.handle, from.format, from.channels, sides, pitch)
@@ -53,9 +49,7 @@ entries! {
             _ => return Err(code::INVALID_VALUE),
         };
         // CU_TRSF_READ_AS_INTEGER is 1, CU_TRSF_NORMALIZED_COORDINATES 2.
-        if how.modes.iter().any(|mode| *mode > 3) || how.filter > 1 {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(how.modes.iter().any(|mode| *mode > 3) || how.filter > 1, code::INVALID_VALUE)?;
         let how = Texture {
             modes: [how.modes[0], how.modes[1]],
             linear: how.filter == 1,
@@ -112,7 +106,6 @@ fn element(format: c_int, channels: c_uint) -> Result<usize, Code> {
     if channels == 0 { Err(code::INVALID_VALUE) } else { Ok(bytes * channels as usize) }
 }
 
-/// Copies rows.
 unsafe fn rows(copy: *const Copy2d, stream: Option<Handle>) -> Result<(), Code> {
     let copy = read(copy)?;
     if copy.width_bytes == 0 || copy.height == 0 {

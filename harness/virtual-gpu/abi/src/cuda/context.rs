@@ -8,7 +8,7 @@ use gpubench_virtual_gpu_driver::calls::context::{
     self, ALL_FLAGS, check_flags, create, destroy, invalid_context, release, retain,
 };
 use gpubench_virtual_gpu_driver::calls::green::{self, Steps, all_sms, granularity, split};
-use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::code::{self, Code, refuse};
 use gpubench_virtual_gpu_driver::entries::SmRange;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{
@@ -19,9 +19,7 @@ use gpubench_virtual_gpu_driver::stream::GREATEST_PRIORITY;
 
 entries! {
     fn cuCtxCreate_v2(context: *mut Handle, flags: c_uint, device: c_int) {
-        if device != 0 {
-            return Err(code::INVALID_DEVICE);
-        }
+        refuse(device != 0, code::INVALID_DEVICE)?;
         check_flags(flags, ALL_FLAGS)?;
         let handle = create(process()?, flags)?;
         push_current(handle, false)?;
@@ -41,9 +39,7 @@ entries! {
         if !params.is_null() {
             let params = read(params)?;
             check_affinities(params.affinities, params.affinity_count)?;
-            if !params.graphics.is_null() {
-                return Err(code::NOT_SUPPORTED);
-            }
+            refuse(!params.graphics.is_null(), code::NOT_SUPPORTED)?;
         }
         succeed(cuCtxCreate_v2(context, flags, device))
     }
@@ -67,16 +63,12 @@ entries! {
 
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) { release(device) }
     fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, flags: c_uint) {
-        if device != 0 {
-            return Err(code::INVALID_DEVICE);
-        }
+        refuse(device != 0, code::INVALID_DEVICE)?;
         context::set_primary_flags(flags)
     }
 
     fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) {
-        if device != 0 {
-            return Err(code::INVALID_DEVICE);
-        }
+        refuse(device != 0, code::INVALID_DEVICE)?;
         let tables = process()?.ready()?;
         put(flags, tables.primary_flags)?;
         put(active, c_int::from(tables.primary.is_some()))
@@ -142,12 +134,8 @@ entries! {
     fn cuDeviceGetDevResource(device: c_int, resource: *mut Resource, kind: c_uint) {
         let process = process()?;
         drop(process.ready()?);
-        if device != 0 {
-            return Err(code::INVALID_DEVICE);
-        }
-        if kind != TYPE_SM {
-            return Err(code::INVALID_RESOURCE_TYPE);
-        }
+        refuse(device != 0, code::INVALID_DEVICE)?;
+        refuse(kind != TYPE_SM, code::INVALID_RESOURCE_TYPE)?;
         let range = all_sms(process)?;
         put(resource, Resource::new(process, range))
     }
@@ -158,13 +146,9 @@ entries! {
     ) {
         let process = process()?;
         drop(process.ready()?);
-        if groups.is_null() || input.is_null() || flags > 3 {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(groups.is_null() || input.is_null() || flags > 3, code::INVALID_VALUE)?;
         let (all, wanted) = (*input, *groups);
-        if all.kind != TYPE_SM {
-            return Err(code::INVALID_RESOURCE_CONFIGURATION);
-        }
+        refuse(all.kind != TYPE_SM, code::INVALID_RESOURCE_CONFIGURATION)?;
         let (major, _) = process.device.machine().compute_capability();
         let ignore = flags & IGNORE_COSCHEDULING != 0;
         let (least, step) = granularity(major, ignore);
@@ -207,9 +191,7 @@ entries! {
             return Err(code::INVALID_RESOURCE_TYPE);
         }
         let follows = |pair: &[Resource]| pair[0].first + pair[0].sm_count == pair[1].first;
-        if !parts.windows(2).all(follows) {
-            return Err(code::INVALID_RESOURCE_CONFIGURATION);
-        }
+        refuse(!parts.windows(2).all(follows), code::INVALID_RESOURCE_CONFIGURATION)?;
         let range = SmRange {
             first: parts[0].first,
             count: parts.iter().map(|part| part.sm_count).sum(),
@@ -219,12 +201,8 @@ entries! {
     }
 
     fn cuGreenCtxCreate(green: *mut Handle, descriptor: Handle, device: c_int, flags: c_uint) {
-        if flags != DEFAULT_STREAM {
-            return Err(code::INVALID_VALUE);
-        }
-        if device != 0 {
-            return Err(code::INVALID_DEVICE);
-        }
+        refuse(flags != DEFAULT_STREAM, code::INVALID_VALUE)?;
+        refuse(device != 0, code::INVALID_DEVICE)?;
         put_new(green, || {
             let process = process()?;
             let range = *process.ready()?.descriptors.get(descriptor)?;

@@ -4,16 +4,14 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
 use crate::arguments::{c_text, put, put_optional};
 use crate::cuda::versions;
-use gpubench_virtual_gpu_driver::code::{self, Code, describe};
+use gpubench_virtual_gpu_driver::code::{self, Code, describe, refuse};
 use gpubench_virtual_gpu_driver::diagnostics::say_once;
 use gpubench_virtual_gpu_driver::process::process;
 use gpubench_virtual_gpu_driver::rules::mps_variables;
 
 entries! {
     fn cuInit(flags: c_uint) {
-        if flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(flags != 0, code::INVALID_VALUE)?;
         let process = process()?;
         let mut tables = process.tables();
         if !tables.initialised {
@@ -97,14 +95,10 @@ const FLAGS: u64 = 3;
 
 /// The entry point that a program of a CUDA version means by a name, in this very library.
 unsafe fn find(symbol: *const c_char, version: c_int, flags: u64) -> Result<Found, Code> {
-    if symbol.is_null() || flags & !FLAGS != 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(symbol.is_null() || flags & !FLAGS != 0, code::INVALID_VALUE)?;
     let base = CStr::from_ptr(symbol);
     let base = base.to_str().map_err(|_| code::INVALID_VALUE)?;
-    let Some(name) = versions::exported(base, version) else {
-        return Ok(Found::TooOld);
-    };
+    let Some(name) = versions::exported(base, version) else { return Ok(Found::TooOld) };
     let own: &[&str] = if flags & OWN_STREAM != 0 { &["_ptsz", "_ptds"] } else { &[] };
     for suffix in own.iter().chain(&[""]) {
         let name = CString::new(format!("{name}{suffix}")).map_err(|_| code::INVALID_VALUE)?;

@@ -10,6 +10,7 @@ use std::ffi::{c_int, c_uint, c_ulonglong};
 use crate::arguments::{handles, put, put_new, read};
 use crate::cuda::layout::{AllocNode, Location};
 use gpubench_virtual_gpu_driver::calls::graph::{self, destroy_exec, instantiate, launch};
+use gpubench_virtual_gpu_driver::code::refuse;
 use gpubench_virtual_gpu_driver::graph::capture::{begin, end, status};
 use gpubench_virtual_gpu_driver::graph::edit::add;
 use gpubench_virtual_gpu_driver::graph::instantiate::pool_on;
@@ -20,9 +21,7 @@ use gpubench_virtual_gpu_driver::{code, pool};
 
 entries! {
     fn cuGraphCreate(graph: *mut Handle, flags: c_uint) {
-        if flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(flags != 0, code::INVALID_VALUE)?;
         put_new(graph, graph::create)
     }
 
@@ -32,9 +31,7 @@ entries! {
     }
 
     fn cuStreamEndCapture, cuStreamEndCapture_ptsz(stream: Handle, graph: *mut Handle) {
-        if graph.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(graph.is_null(), code::INVALID_VALUE)?;
         let process = process()?;
         let entry = process.stream(stream)?;
         let ended = end(&mut *process.ready()?, &entry);
@@ -60,9 +57,7 @@ entries! {
         let mut wanted = read(params)?;
         let pool = &wanted.pool;
         let plain = pool.kind == 1 && pool.handle_types == 0 && pool.location == Location::DEVICE;
-        if wanted.bytes == 0 || !plain {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(wanted.bytes == 0 || !plain, code::INVALID_VALUE)?;
         let process = process()?;
         process.ready()?.graphs.get(graph)?;
         let reserved = pool::reserve(process, wanted.bytes as u64)?;

@@ -6,7 +6,7 @@ use crate::arguments::read;
 use crate::cuda::layout::LaunchConfig;
 use gpubench_virtual_gpu_driver::calls::launches::{self, apply};
 use gpubench_virtual_gpu_driver::calls::library;
-use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::code::{self, Code, refuse};
 use gpubench_virtual_gpu_driver::entries::FunctionEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::launch;
@@ -108,9 +108,7 @@ unsafe fn gather(
     if !params.is_null() {
         for (index, param) in kernel.params.iter().enumerate() {
             let value = *params.add(index);
-            if value.is_null() {
-                return Err(code::INVALID_VALUE);
-            }
+            refuse(value.is_null(), code::INVALID_VALUE)?;
             let at = param.offset as usize;
             let target = &mut out[at..at + param.bytes as usize];
             std::ptr::copy_nonoverlapping(value.cast(), target.as_mut_ptr(), target.len());
@@ -133,9 +131,7 @@ unsafe fn gather(
         }
         at += 2;
     }
-    if buffer.is_null() || size < out.len() {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(buffer.is_null() || size < out.len(), code::INVALID_VALUE)?;
     std::ptr::copy_nonoverlapping(buffer, out.as_mut_ptr(), out.len());
     Ok(out)
 }

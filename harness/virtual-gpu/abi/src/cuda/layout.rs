@@ -118,14 +118,12 @@ c_structs! {
         pub pointer: u64,
     }
 
-    /// `CUlaunchAttribute`.
     pub struct LaunchAttribute {
         pub id: c_int,
         pub pad: [u8; 4],
         pub value: [u32; 16],
     }
 
-    /// `CUlaunchConfig`.
     pub struct LaunchConfig {
         pub grid: [c_uint; 3],
         pub block: [c_uint; 3],

@@ -11,7 +11,7 @@ use gpubench_virtual_gpu_driver::calls::copies::{anywhere, device, host, queue};
 use gpubench_virtual_gpu_driver::calls::{
     fills, ipc, managed, memory, pinned, pool, virtual_memory,
 };
-use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::code::{self, Code, refuse};
 use gpubench_virtual_gpu_driver::fill_shape::Fill;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::pool::default_of;
@@ -51,9 +51,7 @@ entries! {
 
     fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, flags: c_uint) {
         // CU_MEM_ATTACH_GLOBAL and CU_MEM_ATTACH_HOST are 1 and 2 (cuda.h).
-        if bytes == 0 || !(1..=2).contains(&flags) {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(bytes == 0 || !(1..=2).contains(&flags), code::INVALID_VALUE)?;
         put_new(pointer, || managed::allocate(bytes))
     }
 
@@ -91,9 +89,7 @@ entries! {
         if properties.kind != 1 || properties.location != Location::DEVICE {
             return Err(code::INVALID_VALUE);
         }
-        if properties.handle_types != 0 {
-            return Err(code::NOT_SUPPORTED);
-        }
+        refuse(properties.handle_types != 0, code::NOT_SUPPORTED)?;
         put_new(pool, || pool::create(properties.max_bytes as u64))
     }
 
@@ -128,9 +124,7 @@ entries! {
         // The device that owns the pool cannot be locked out of it, and there is no other.
         for index in 0..count.min(64) {
             let access = read(access.wrapping_add(index))?;
-            if access.location != Location::DEVICE || access.flags != 3 {
-                return Err(code::INVALID_VALUE);
-            }
+            refuse(access.location != Location::DEVICE || access.flags != 3, code::INVALID_VALUE)?;
         }
         Ok(())
     }
@@ -144,9 +138,7 @@ entries! {
         bytes: *mut usize, properties: *const AllocationProperties, which: c_int,
     ) {
         check_properties(&read(properties)?)?;
-        if !(0..=1).contains(&which) {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(!(0..=1).contains(&which), code::INVALID_VALUE)?;
         drop(process()?.ready()?);
         put(bytes, GRANULARITY as usize)
     }
@@ -156,18 +148,14 @@ entries! {
     ) {
         let properties = read(properties)?;
         check_properties(&properties)?;
-        if flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(flags != 0, code::INVALID_VALUE)?;
         put_new(handle, || virtual_memory::create(bytes as u64, properties.handle_types == FILE))
     }
 
     fn cuMemExportToShareableHandle(
         shareable: *mut c_void, handle: u64, kind: c_int, flags: c_ulonglong,
     ) {
-        if kind != FILE || flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(kind != FILE || flags != 0, code::INVALID_VALUE)?;
         put_new(shareable.cast::<c_int>(), || virtual_memory::export(handle))
     }
 
@@ -185,18 +173,14 @@ entries! {
     fn cuMemAddressReserve(
         pointer: *mut u64, bytes: usize, alignment: usize, wish: u64, flags: c_ulonglong,
     ) {
-        if flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(flags != 0, code::INVALID_VALUE)?;
         put_new(pointer, || virtual_memory::reserve(bytes as u64, alignment, wish))
     }
 
     fn cuMemAddressFree(pointer: u64, bytes: usize) { virtual_memory::free(pointer, bytes as u64) }
     fn cuMemMap(pointer: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong) {
         // The header allows no offset yet (cuMemMap).
-        if offset != 0 || flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(offset != 0 || flags != 0, code::INVALID_VALUE)?;
         virtual_memory::map(pointer, bytes as u64, handle)
     }
 
@@ -205,9 +189,7 @@ entries! {
         let process = process()?;
         let mut tables = process.ready()?;
         let maps = whole_maps(&tables, pointer, bytes as u64)?;
-        if count == 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(count == 0, code::INVALID_VALUE)?;
         for index in 0..count.min(64) {
             let access = read(access.wrapping_add(index))?;
             // CU_MEM_ACCESS_FLAGS_PROT_NONE, READ and READWRITE are 0, 1 and 3 (cuda.h).
@@ -230,9 +212,7 @@ entries! {
 
     fn cuIpcOpenMemHandle_v2(pointer: *mut u64, handle: IpcHandle, flags: c_uint) {
         // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS is the only flag, and is required (cuda.h).
-        if flags != 1 {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(flags != 1, code::INVALID_VALUE)?;
         put_new(pointer, || ipc::open_memory(&handle.0))
     }
 
@@ -302,9 +282,7 @@ const FILE: c_int = 1;
 
 fn check_properties(properties: &AllocationProperties) -> Result<(), Code> {
     // CU_MEM_ALLOCATION_TYPE_PINNED is 1 (cuda.h).
-    if properties.kind != 1 || properties.location != Location::DEVICE {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(properties.kind != 1 || properties.location != Location::DEVICE, code::INVALID_VALUE)?;
     match properties.handle_types {
         0 | FILE => Ok(()),
         2 | 4 | 8 => Err(code::NOT_SUPPORTED),

@@ -12,7 +12,7 @@ use gpubench_virtual_gpu_driver::calls::library::{self, kernel_in};
 use gpubench_virtual_gpu_driver::calls::module::{
     function_of, joined, load_text, parse, unload, variable,
 };
-use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::code::{self, Code, refuse};
 use gpubench_virtual_gpu_driver::entries::LinkEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;
@@ -188,9 +188,7 @@ entries! {
         let gpu = &process.device.machine().gpu;
         let most = attribute_of(process, &entry, 0)?;
         let most = if limit > 0 { most.min(limit) } else { most };
-        if limit < 0 {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(limit < 0, code::INVALID_VALUE)?;
         let mut best = (0, 0, 0);
         let whole_warps = (1..=most / 32).rev().map(|warps| warps * 32);
         for threads in whole_warps.chain((most < 32).then_some(most)) {
@@ -272,7 +270,6 @@ fn add_to_link(link: Handle, text: String) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The PTX in a file.
 unsafe fn file(path: *const c_char) -> Result<String, Refusal> {
     let path = text_of(path).map_err(plain)?;
     let bytes = std::fs::read(&path);

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use super::entry::filled;
 use super::types::PciInfo;
 use super::{DeviceHandle, check_not_null, put, put_text, returns, text};
+use gpubench_virtual_gpu_driver::code::refuse;
 use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS as BUS;
 use gpubench_virtual_gpu_driver::nvml::identity::{self, by_bus_id, by_uuid};
 use gpubench_virtual_gpu_driver::nvml::library::{device, device_handle, only_device, target};
@@ -22,9 +23,7 @@ entries! {
     ) {
         only_device()?;
         check_not_null(handle)?;
-        if index != 0 {
-            return Err(returns::INVALID_ARGUMENT);
-        }
+        refuse(index != 0, returns::INVALID_ARGUMENT)?;
         put(handle, device_handle())
     }
 

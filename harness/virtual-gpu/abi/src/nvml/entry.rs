@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_uint};
 use super::returns::{self, Return};
 use super::types::{DeviceHandle, version_of};
 use crate::arguments;
+use gpubench_virtual_gpu_driver::code::refuse;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::nvml::library::device;
 
@@ -55,7 +56,6 @@ pub(super) fn switch(mode: c_uint) -> Result<bool, Return> {
     }
 }
 
-/// Reads a caller's text.
 pub(super) unsafe fn text(from: *const c_char) -> Result<String, Return> {
     check_not_null(from)?;
     Ok(CStr::from_ptr(from).to_string_lossy().into_owned())
@@ -89,9 +89,7 @@ pub(super) unsafe fn put_list<T: Copy, U: From<T>>(
 ) -> Result<(), Return> {
     let room = read(count)? as usize;
     put(count, found.len() as c_uint)?;
-    if room < found.len() {
-        return Err(returns::INSUFFICIENT_SIZE);
-    }
+    refuse(room < found.len(), returns::INSUFFICIENT_SIZE)?;
     put_each(found, to)
 }
 
@@ -120,9 +118,7 @@ pub(super) unsafe fn put_each<T: Copy, U: From<T>>(found: &[T], to: *mut U) -> R
 /// Copies a text into a caller's buffer, which must be large enough for all of it.
 pub(super) unsafe fn put_text(to: *mut c_char, length: u32, text: &str) -> Result<(), Return> {
     check_not_null(to)?;
-    if length as usize <= text.len() {
-        return Err(returns::INSUFFICIENT_SIZE);
-    }
+    refuse(length as usize <= text.len(), returns::INSUFFICIENT_SIZE)?;
     arguments::put_text(to, length as usize, text).map_err(|_| returns::INVALID_ARGUMENT)
 }
 

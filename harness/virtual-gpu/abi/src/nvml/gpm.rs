@@ -6,6 +6,7 @@ use std::ptr::null;
 
 use super::returns::{self, Return};
 use super::{DeviceHandle, check_not_null, put, read};
+use gpubench_virtual_gpu_driver::code::refuse;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::nvml::gpm::{self, Sample};
 use gpubench_virtual_gpu_driver::nvml::library::{check_initialised, target};
@@ -50,9 +51,7 @@ entries! {
     fn nvmlGpmQueryDeviceSupport(handle: DeviceHandle, support: *mut GpmSupport) {
         let (device, _) = target(handle)?;
         let request = read(support)?;
-        if request.version != VERSION {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
+        refuse(request.version != VERSION, returns::ARGUMENT_VERSION_MISMATCH)?;
         let is_supported = u32::from(gpm::is_supported(&device));
         put(support, GpmSupport { is_supported, ..request })
     }
@@ -69,18 +68,19 @@ entries! {
         Ok(gpm::sample(&device, target, sample)?)
     }
 
+    fn nvmlGpmMigSampleGet(handle: DeviceHandle, instance_id: u32, sample: Handle) {
+        let (device, _) = target(handle)?;
+        Ok(gpm::sample_of_instance(&device, instance_id, sample)?)
+    }
+
     fn nvmlGpmMetricsGet(get: *mut GpmMetricsGet) {
         check_not_null(get)?;
         // Only as many metrics are read as the count says that there are.
         let version = read(get.cast::<u32>())?;
         let count = read(&raw const (*get).count)?;
         let handles = [read(&raw const (*get).first)?, read(&raw const (*get).second)?];
-        if version != VERSION {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
-        if count as usize > METRICS {
-            return Err(returns::INVALID_ARGUMENT);
-        }
+        refuse(version != VERSION, returns::ARGUMENT_VERSION_MISMATCH)?;
+        refuse(count as usize > METRICS, returns::INVALID_ARGUMENT)?;
         let [first, second] = gpm::both(handles)?;
         for index in 0..count as usize {
             let offset = offset_of!(GpmMetricsGet, metrics) + index * size_of::<GpmMetric>();

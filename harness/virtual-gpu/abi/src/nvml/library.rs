@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use super::types::ConfComputeSystemState;
 use super::{check_not_null, put, put_text, returns};
 use crate::arguments;
+use gpubench_virtual_gpu_driver::code::refuse;
 use gpubench_virtual_gpu_driver::host_process;
 use gpubench_virtual_gpu_driver::nvml::library::{
     check_initialised, initialise, only_device, shut_down,
@@ -15,9 +16,7 @@ entries! {
     fn nvmlInit, nvmlInit_v2() { Ok(initialise()?) }
     fn nvmlInitWithFlags(flags: c_uint) {
         // NO_GPUS (1) and NO_ATTACH (2) change nothing where there is always one device.
-        if flags & !3 != 0 {
-            return Err(returns::INVALID_ARGUMENT);
-        }
+        refuse(flags & !3 != 0, returns::INVALID_ARGUMENT)?;
         Ok(initialise()?)
     }
 
@@ -35,9 +34,7 @@ entries! {
     fn nvmlSystemGetProcessName(pid: c_uint, name: *mut c_char, length: c_uint) {
         check_initialised()?;
         check_not_null(name)?;
-        if length == 0 {
-            return Err(returns::INVALID_ARGUMENT);
-        }
+        refuse(length == 0, returns::INVALID_ARGUMENT)?;
         let found = host_process::name(pid).ok_or(returns::NOT_FOUND)?;
         arguments::put_text(name, length as usize, &found).map_err(|_| returns::INVALID_ARGUMENT)
     }

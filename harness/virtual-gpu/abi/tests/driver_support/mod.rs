@@ -65,7 +65,6 @@ pub fn context() -> Result<Handle, Error> {
     Ok(context)
 }
 
-/// One kernel of a PTX text.
 pub fn function(text: &str, name: &str) -> Result<Handle, Error> {
     let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
     let (text, name) = (CString::new(text)?, CString::new(name)?);

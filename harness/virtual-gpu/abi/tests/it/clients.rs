@@ -73,9 +73,7 @@ fn a_launch_that_never_ends_is_named_with_what_it_waits_for() -> Result<(), Erro
         Ok(())
     })?;
     let Some(lines) = lines else { return Ok(()) };
-    let [line] = &lines[..] else {
-        return Err(format!("{lines:?}").into());
-    };
+    let [line] = &lines[..] else { return Err(format!("{lines:?}").into()) };
     let expected = "virtual GPU: wait_for_flag ends with CUDA_ERROR_LAUNCH_TIMEOUT: no running \
                     thread can end a loop that polls 0x";
     assert!(line.starts_with(expected), "{line}");
@@ -121,9 +119,7 @@ fn a_launch_too_large_for_the_host_is_sampled_in_wall_time() -> Result<(), Error
         Ok(())
     })?;
     let Some(lines) = lines else { return Ok(()) };
-    let [sampled, read] = &lines[..] else {
-        return Err(format!("{lines:?}").into());
-    };
+    let [sampled, read] = &lines[..] else { return Err(format!("{lines:?}").into()) };
     let expected = "virtual GPU: long_sum is too large to execute in full";
     assert!(sampled.starts_with(expected), "{sampled}");
     assert!(read.starts_with("virtual GPU: read of 0x"), "{read}");

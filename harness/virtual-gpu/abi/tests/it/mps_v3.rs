@@ -18,13 +18,14 @@ fn namespaces_of_named_servers_have_their_own_limits() -> Result<(), Error> {
         for line in [
             "get_server_list",
             "server create No",
-            "server create one --allowed-devices=GPU-other",
             "server create one --colour=red",
             "namespace create a --server=one",
             "client terminate 1",
         ] {
             refused(line)?;
         }
+        assert_eq!(daemon.command("server create one --allowed-devices=GPU-other")?, "");
+        assert_eq!(daemon.command("server list --format=csv,noheader")?, "", "it has exited");
         assert_eq!(daemon.command("server create one --allowed-devices=0")?, "");
         refused("server create one")?;
         assert_eq!(daemon.command("namespace create small --server=one")?, "");
@@ -66,6 +67,88 @@ fn namespaces_of_named_servers_have_their_own_limits() -> Result<(), Error> {
         };
         assert!(!stage.device.shared().read(|state| live(state))?);
         Ok(())
+    })
+}
+
+#[test]
+fn clients_that_keep_their_contexts_have_the_limit_of_their_namespace() -> Result<(), Error> {
+    scene(test_name!(), Virtual, &quiet("hopper")?, |stage| {
+        let daemon = stage.daemon("-p 3", &[])?;
+        for line in [
+            "feature disable context-share",
+            "server create one",
+            "namespace create small --server=one",
+            "namespace set small --server=one --pinned-memory-limit=2G",
+        ] {
+            assert_eq!(daemon.command(line)?, "", "{line}");
+        }
+        let described = daemon.command("feature describe --format=csv,noheader")?;
+        let expected =
+            "memacct,enabled (default),memacct,-\ncontext-share,disabled,context-share,-\n";
+        assert_eq!(described, expected);
+        assert!(daemon.command("feature enable speed")?.starts_with("Error: "));
+        let small = stage.pipe().join("one/small").display().to_string();
+        let small: &[_] = &[("CUDA_MPS_PIPE_DIRECTORY", small.as_str())];
+        let script = "open; alloc 1500; alloc 100; hold";
+        // Its context uses 512 MiB of the 2 GiB, and NVML lists it as a context of its own.
+        for limit in ["2", "0"] {
+            let mut clients = stage.clients(&[(small, script)])?;
+            assert_eq!(clients[0].until_hold()?, ["0", "0", limit]);
+            let joined = |state: &State| {
+                let mut live = state.contexts.live().iter().filter(|context| context.live);
+                live.any(gpubench_virtual_gpu_model::mps::is_client)
+            };
+            assert!(!stage.device.shared().read(|state| joined(state))?);
+            for mut client in clients {
+                client.go(stage)?;
+                client.finish()?;
+            }
+            assert_eq!(daemon.command("feature disable memacct")?, "");
+        }
+        assert_eq!(daemon.command("quit")?, "");
+        daemon.finish()
+    })
+}
+
+#[test]
+fn limits_have_the_documented_holes_unless_the_machine_file_closes_them() -> Result<(), Error> {
+    let open = quiet("hopper")?;
+    let mut closed = open.clone();
+    let mps = closed.mps.as_mut().ok_or("hopper has MPS")?;
+    mps.unseen_gpu_drops_limits = false;
+    mps.server_bounds_namespaces = true;
+    mps.unknown_gpu_refused = true;
+    scenes(test_name!(), Virtual, &[open, closed], |stage, index| {
+        let daemon = stage.daemon("-p 3", &[])?;
+        for line in [
+            "server create one",
+            "server set one --pinned-memory-limit=2G",
+            "namespace create free --server=one",
+            "namespace create more --server=one",
+            "namespace set more --server=one --pinned-memory-limit=4G",
+        ] {
+            assert_eq!(daemon.command(line)?, "", "{line}");
+        }
+        let answer = daemon.command("server create two --allowed-devices=GPU-other")?;
+        assert_eq!(answer.is_empty(), index == 0, "{answer}");
+        // Each context uses 512 MiB; the server's limit is 2 GiB.
+        let script = "open; alloc 1400; alloc 500; hold";
+        for (namespace, limits) in [("", "63=1G"), ("free", ""), ("more", "")] {
+            let folder = stage.pipe().join("one").join(namespace).display().to_string();
+            let variables: &[_] = &[
+                ("CUDA_MPS_PIPE_DIRECTORY", folder.as_str()),
+                ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limits),
+            ];
+            let mut clients = stage.clients(&[(variables, script)])?;
+            let answers = clients[0].until_hold()?;
+            assert_eq!(answers, ["0", "0", ["0", "2"][index]], "{namespace} {limits}");
+            for mut client in clients {
+                client.go(stage)?;
+                client.finish()?;
+            }
+        }
+        assert_eq!(daemon.command("quit")?, "");
+        daemon.finish()
     })
 }
 

@@ -40,7 +40,6 @@ fn text(characters: &[i8]) -> String {
     bytes.map(|c| char::from(c.cast_unsigned())).collect()
 }
 
-/// The profile of that number.
 fn profile_info(device: DeviceHandle, number: u32) -> Result<GpuInstanceProfileInfoV2, i32> {
     // SAFETY: zeros are a value of this plain structure, and the pointer is valid.
     unsafe {

@@ -19,7 +19,6 @@ fn tenant() -> Result<(), Error> {
     wait_for_go()
 }
 
-/// Process ids of a list.
 fn listed(
     device: DeviceHandle,
     list: unsafe extern "C" fn(DeviceHandle, *mut u32, *mut ProcessInfo) -> i32,

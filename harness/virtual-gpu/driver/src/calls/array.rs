@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use crate::backing_store::BASE;
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::copy_shape::Place;
 use crate::device_memory::{forget, take};
 use crate::entries::{ArrayEntry, Origin};
@@ -31,12 +31,10 @@ fn element_bytes(format: c_int, channels: c_uint) -> Result<u64, Code> {
 }
 
 impl ArrayEntry {
-    /// Bytes of an element.
     fn element(&self) -> Result<u64, Code> {
         element_bytes(self.format, self.channels)
     }
 
-    /// Bytes of a row.
     fn pitch(&self) -> Result<u64, Code> {
         Ok(self.sides[0] as u64 * self.element()?)
     }
@@ -70,13 +68,10 @@ fn hidden(process: &Process, context: u32, bytes: u64) -> Result<u64, Code> {
 pub fn place_in(array: Handle, x_bytes: usize, y: usize) -> Result<(Place, u64), Code> {
     let entry = *process()?.ready()?.arrays.get(array)?;
     let pitch = entry.pitch()?;
-    if x_bytes as u64 >= pitch || y >= entry.sides[1].max(1) {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(x_bytes as u64 >= pitch || y >= entry.sides[1].max(1), code::INVALID_VALUE)?;
     Ok((Place::Device(entry.address + y as u64 * pitch + x_bytes as u64), pitch))
 }
 
-/// What a texture covers.
 #[derive(Debug, Clone, Copy)]
 pub enum Resource {
     Array(Handle),
@@ -92,9 +87,7 @@ pub fn texture(resource: Resource, how: Texture) -> Result<u64, Code> {
         Resource::Array(array) => {
             let entry = *process.ready()?.arrays.get(array)?;
             let [width, height, depth] = entry.sides;
-            if depth > 0 {
-                return Err(code::NOT_SUPPORTED);
-            }
+            refuse(depth > 0, code::NOT_SUPPORTED)?;
             let pitch = entry.pitch()?;
             (entry.address, entry.format, entry.channels, [width, height], pitch)
         }
@@ -107,9 +100,7 @@ pub fn texture(resource: Resource, how: Texture) -> Result<u64, Code> {
     let bytes = bytes.ok_or(code::INVALID_VALUE)?;
     let is_there = process.ready()?.pieces(address, bytes, false).is_some();
     let narrow = |side: usize| u32::try_from(side.max(1)).map_err(|_| code::INVALID_VALUE);
-    if row == 0 || pitch < row || !is_there {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(row == 0 || pitch < row || !is_there, code::INVALID_VALUE)?;
     let [width, height] = [narrow(sides[0])?, narrow(sides[1])?];
     let format = format.unsigned_abs();
     let made = Texture { address, pitch, width, height, format, channels, ..how };
@@ -128,9 +119,7 @@ pub fn destroy_texture(object: u64) -> Result<(), Code> {
         entry.origin == Origin::Array && entry.bytes == TEXTURE_BYTES as u64
     };
     let arrays = process.ready()?.arrays.values().any(|array| array.address == object);
-    if !entry.is_some_and(|entry| is_object(&entry)) || arrays {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(!entry.is_some_and(|entry| is_object(&entry)) || arrays, code::INVALID_VALUE)?;
     process.device.wait_context(context)?;
     forget(process, object)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint};
 
 use super::after_wait;
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::cost::Part;
 use crate::device_attributes::{NoLimit, limit_of};
 use crate::entries::ContextPlacement;
@@ -64,9 +64,7 @@ fn enter(
     server: Option<u32>,
     memory_group: u64,
 ) -> Result<(u32, u32, Part), Code> {
-    if !compute_mode::admits(state, owner, server) {
-        return Err(code::DEVICE_UNAVAILABLE);
-    }
+    refuse(!compute_mode::admits(state, owner, server), code::DEVICE_UNAVAILABLE)?;
     let slot = state.contexts.claim(|c| !c.live).ok_or(code::OUT_OF_MEMORY)?;
     let mut context = Context {
         process: owner,
@@ -84,9 +82,7 @@ fn enter(
     let instance = state.engines.rows[context.engine as usize].instance;
     let room = memory::free_bytes(state, instance).min(memory::group_room(state, &context));
     let within = context.memory_limit == 0 || context.memory_limit >= context.bytes;
-    if room < context.bytes || !within {
-        return Err(code::OUT_OF_MEMORY);
-    }
+    refuse(room < context.bytes || !within, code::OUT_OF_MEMORY)?;
     let stream = state.streams.claim(|s| !s.live).ok_or(code::OUT_OF_MEMORY)?;
     state.streams.rows[stream] = Stream::of(slot as u32, Order::Legacy);
     context.live = true;
@@ -187,9 +183,7 @@ pub fn invalid_context(code: Code) -> Code {
 
 /// Retains the primary context; it is created at first use.
 pub fn retain(process: &Process, device: c_int) -> Result<Handle, Code> {
-    if device != 0 {
-        return Err(code::INVALID_DEVICE);
-    }
+    refuse(device != 0, code::INVALID_DEVICE)?;
     if let Some((handle, count)) = &mut process.ready()?.primary {
         *count += 1;
         return Ok(*handle as Handle);
@@ -202,9 +196,7 @@ pub fn retain(process: &Process, device: c_int) -> Result<Handle, Code> {
 
 /// Releases the primary context; the last release ends it.
 pub fn release(device: c_int) -> Result<(), Code> {
-    if device != 0 {
-        return Err(code::INVALID_DEVICE);
-    }
+    refuse(device != 0, code::INVALID_DEVICE)?;
     let process = process()?;
     let last = {
         let mut tables = process.ready()?;

@@ -1,9 +1,9 @@
 //! Calls that copy.
 
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::copy_shape::{Copy, Place};
+use crate::execute::perform;
 use crate::handles::Handle;
-use crate::issue::perform;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::process;
 use crate::{addresses, pinned};
@@ -37,9 +37,7 @@ pub fn queue_rows(
 ) -> Result<(), Code> {
     let row = width as u64;
     let packed = height <= 1 || (to_pitch == row && from_pitch == row);
-    if height > 1 && (to_pitch < row || from_pitch < row) {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(height > 1 && (to_pitch < row || from_pitch < row), code::INVALID_VALUE)?;
     if packed {
         let bytes = width.checked_mul(height).ok_or(code::INVALID_VALUE)?;
         return queue(Ok(to), Ok(from), bytes, stream);
@@ -79,8 +77,6 @@ pub fn anywhere(address: u64) -> Result<Place, Code> {
     }
     /// No program maps its first pages (vm.mmap_min_addr of Linux).
     const NEVER_MAPPED: u64 = 64 << 10;
-    if address < NEVER_MAPPED {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(address < NEVER_MAPPED, code::INVALID_VALUE)?;
     Ok(Place::Host(address))
 }

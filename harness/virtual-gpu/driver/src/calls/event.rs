@@ -3,12 +3,12 @@
 use std::ffi::c_uint;
 
 use super::after_wait;
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::entries::EventEntry;
 use crate::event::{is_done, last_recorded, own};
+use crate::execute::perform;
 use crate::graph::capture;
 use crate::handles::Handle;
-use crate::issue::perform;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::process;
 use crate::{ipc, launch};
@@ -23,9 +23,7 @@ pub fn create(flags: c_uint) -> Result<Handle, Code> {
     let timing_disabled = flags & DISABLE_TIMING != 0;
     let interprocess = flags & INTERPROCESS != 0;
     // An event that other processes may open keeps no time (cuIpcGetEventHandle).
-    if flags > 7 || (interprocess && !timing_disabled) {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(flags > 7 || (interprocess && !timing_disabled), code::INVALID_VALUE)?;
     let process = process()?;
     let context = process.current()?;
     process.charge(process.host().event_ns)?;
@@ -45,7 +43,6 @@ pub fn create(flags: c_uint) -> Result<Handle, Code> {
     process.tables().events.insert(entry)
 }
 
-/// Destroys an event.
 pub fn destroy(event: Handle) -> Result<(), Code> {
     let process = process()?;
     let mut tables = process.ready()?;
@@ -57,14 +54,11 @@ pub fn destroy(event: Handle) -> Result<(), Code> {
     Ok(())
 }
 
-/// Records an event in a stream of the event's context.
 pub fn record(event: Handle, stream: Handle) -> Result<(), Code> {
     let process = process()?;
     let entry = *process.ready()?.events.get(event)?;
     let target = process.stream(stream)?;
-    if entry.context != target.context {
-        return Err(code::INVALID_HANDLE);
-    }
+    refuse(entry.context != target.context, code::INVALID_HANDLE)?;
     if capture::mark(process, &target, event)? {
         return Ok(());
     }
@@ -80,9 +74,7 @@ pub fn query(event: Handle) -> Result<(), Code> {
     process.charge(process.host().query_ns)?;
     let done = is_done(process, &own(process, event)?)?;
     process.check_sticky(entry.context)?;
-    if !done {
-        return Err(code::NOT_READY);
-    }
+    refuse(!done, code::NOT_READY)?;
     launch::finish_reruns(process, entry.context)
 }
 
@@ -103,12 +95,8 @@ pub fn elapsed_ms(start: Handle, end: Handle) -> Result<f32, Code> {
     let (first, last) = (own(process, start)?, own(process, end)?);
     process.check_sticky(first.context)?;
     for event in [&first, &last] {
-        if event.timing_disabled || event.recorded.is_none() {
-            return Err(code::INVALID_HANDLE);
-        }
-        if !is_done(process, event)? {
-            return Err(code::NOT_READY);
-        }
+        refuse(event.timing_disabled || event.recorded.is_none(), code::INVALID_HANDLE)?;
+        refuse(!is_done(process, event)?, code::NOT_READY)?;
     }
     let time_ns = |event: &EventEntry| process.device.shared().event_time_ns(event.index);
     let ns = i128::from(time_ns(&last)) - i128::from(time_ns(&first));

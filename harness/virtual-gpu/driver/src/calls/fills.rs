@@ -1,9 +1,9 @@
 //! Calls that fill memory.
 
 use crate::code::Code;
+use crate::execute::perform;
 use crate::fill_shape::Fill;
 use crate::handles::Handle;
-use crate::issue::perform;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::process;
 

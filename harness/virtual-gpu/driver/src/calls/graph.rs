@@ -1,6 +1,6 @@
 //! Calls on graphs and on graphs that are ready to launch.
 
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::entries::StreamEntry;
 use crate::execute::{launch_graph, run};
 use crate::graph::capture;
@@ -8,12 +8,12 @@ use crate::graph::edit::{new_graph, remove_graph};
 use crate::graph::entries::ExecEntry;
 use crate::graph::instantiate::{AUTO_FREE, DEVICE_LAUNCH, FLAGS, lay_out, same_context, steps_of};
 use crate::handles::Handle;
+use crate::issue::Issue;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::{Process, process};
 use crate::stream::{NON_BLOCKING, close, open};
 use crate::submit::submitted;
 
-/// Makes an empty graph.
 pub fn create() -> Result<Handle, Code> {
     Ok(new_graph(&mut *process()?.ready()?)? as Handle)
 }
@@ -23,21 +23,15 @@ pub fn destroy(graph: Handle) -> Result<(), Code> {
     let mut tables = process()?.ready()?;
     tables.graphs.get(graph)?;
     let mut captures = tables.captures.values();
-    if captures.any(|capture| capture.graph == graph as usize) {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(captures.any(|capture| capture.graph == graph as usize), code::INVALID_VALUE)?;
     remove_graph(&mut tables, graph as usize)
 }
 
 /// Makes a graph ready to launch. Steps that do not depend on each other run in streams of the
 /// graph's own, so that the device can overlap them.
 pub fn instantiate(graph: Handle, flags: u64) -> Result<Handle, Code> {
-    if flags & !FLAGS != 0 {
-        return Err(code::INVALID_VALUE);
-    }
-    if flags & DEVICE_LAUNCH != 0 {
-        return Err(code::NOT_SUPPORTED);
-    }
+    refuse(flags & !FLAGS != 0, code::INVALID_VALUE)?;
+    refuse(flags & DEVICE_LAUNCH != 0, code::NOT_SUPPORTED)?;
     let process = process()?;
     let context = process.current()?;
     process.charge(process.host().other_ns)?;
@@ -62,7 +56,6 @@ pub fn destroy_exec(exec: Handle) -> Result<(), Code> {
     lanes.into_iter().try_for_each(|lane| close(process, lane))
 }
 
-/// Launches a graph in a stream.
 pub fn launch(exec: Handle, stream: Handle) -> Result<(), Code> {
     let process = process()?;
     let stream = process.stream(stream)?;
@@ -82,7 +75,7 @@ fn free_leftovers(process: &Process, exec: &ExecEntry, stream: &StreamEntry) -> 
             && process.tables().allocations.contains_key(&reserved.address)
         {
             let free = Action::Free(reserved.address);
-            run(process, stream, &free, WaitPolicy::Graph)?;
+            run(Issue { process, stream, policy: WaitPolicy::Graph }, &free)?;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::calls::context::{release, retain};
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::entries::{ContextEntry, ContextPlacement, GreenEntry, SmRange};
 use crate::handles::Handle;
 use crate::placement;
@@ -18,9 +18,7 @@ use gpubench_virtual_gpu_model::state::{Context, ONE, Order, State, Stream};
 
 /// Sizes of the groups and what is left, when SMs are divided into groups of at least `least`.
 pub fn split(all: SmRange, groups: u32, least: u32, steps: &Steps) -> Result<Split, Code> {
-    if least > all.count {
-        return Err(code::INVALID_RESOURCE_CONFIGURATION);
-    }
+    refuse(least > all.count, code::INVALID_RESOURCE_CONFIGURATION)?;
     let size = least.max(steps.min_partition);
     // All SMs together always make one group.
     let size = match size.next_multiple_of(steps.alignment) {
@@ -28,9 +26,7 @@ pub fn split(all: SmRange, groups: u32, least: u32, steps: &Steps) -> Result<Spl
         size => size,
     };
     let fit = (all.count / size.max(1)).min(steps.most_of(size));
-    if fit == 0 {
-        return Err(code::INVALID_RESOURCE_CONFIGURATION);
-    }
+    refuse(fit == 0, code::INVALID_RESOURCE_CONFIGURATION)?;
     let made = fit.min(groups);
     Ok(Split {
         size,
@@ -119,7 +115,6 @@ pub fn create(process: &Process, range: SmRange) -> Result<Handle, Code> {
     tables.greens.insert(GreenEntry { placement, context })
 }
 
-/// Destroys a green context and its streams.
 pub fn destroy(green: Handle) -> Result<(), Code> {
     let process = process()?;
     let entry = *process.ready()?.greens.get(green)?;

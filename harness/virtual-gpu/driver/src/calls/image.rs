@@ -16,7 +16,6 @@ pub fn plain(code: Code) -> Refusal {
     (code, String::new())
 }
 
-/// Bytes of the header of a fat binary.
 pub const HEADER_BYTES: usize = 16;
 
 /// First bytes of a fat binary: 0xBA55ED50.
@@ -46,7 +45,6 @@ pub fn is_cubin(image: &[u8]) -> bool {
     image.starts_with(ELF)
 }
 
-/// The refusal of a cubin.
 pub fn cubin() -> Refusal {
     let text =
         "this is a cubin, and only PTX can run here: compile to PTX, or to a fatbin with PTX";
@@ -118,13 +116,11 @@ fn target_of(machine: &Machine) -> u32 {
     major * 10 + minor
 }
 
-/// Names of the targets of entries.
 fn names<'e>(entries: impl Iterator<Item = &'e Entry<'e>>) -> String {
     let names: Vec<String> = entries.map(|entry| format!("sm_{}", entry.target)).collect();
     names.join(", ")
 }
 
-/// One entry of a fat binary.
 struct Entry<'i> {
     kind: u16,
     target: u32,
@@ -160,7 +156,6 @@ impl<'i> Entry<'i> {
         })
     }
 
-    /// Its PTX.
     fn text(&self) -> Result<String, Refusal> {
         if self.text_bytes > MAX_BYTES {
             return Err(damaged("the size of its PTX"));

@@ -1,6 +1,6 @@
 //! Calls that share memory and events with other processes.
 
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::entries::{EventEntry, Origin};
 use crate::handles::Handle;
 use crate::ipc::{Kind, Ticket, is_in_reach, is_there, open, owner_lives};
@@ -8,7 +8,6 @@ use crate::process::{Process, process};
 use crate::virtual_memory::GRANULARITY;
 use gpubench_virtual_gpu_model::state::EVENTS;
 
-/// The handle of an allocation.
 pub fn memory_handle(pointer: u64) -> Result<[u8; 64], Code> {
     let process = process()?;
     process.current()?;
@@ -33,9 +32,7 @@ pub fn open_memory(handle: &[u8; 64]) -> Result<u64, Code> {
     process.charge_locked(process.host().alloc_ns)?;
     process.device.catch_up()?;
     let there = is_there(process, &ticket.owner, ticket.bytes)?;
-    if !there || !is_in_reach(process, context.slot, &ticket.owner)? {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(!there || !is_in_reach(process, context.slot, &ticket.owner)?, code::INVALID_VALUE)?;
     open(process, context.slot, &ticket)
 }
 
@@ -62,13 +59,10 @@ pub fn close_memory(pointer: u64) -> Result<(), Code> {
     Ok(())
 }
 
-/// The handle of an event.
 pub fn event_handle(event: Handle) -> Result<[u8; 64], Code> {
     let process = process()?;
     let entry = *process.ready()?.events.get(event)?;
-    if !entry.interprocess {
-        return Err(code::INVALID_HANDLE);
-    }
+    refuse(!entry.interprocess, code::INVALID_HANDLE)?;
     Ok(Ticket::new(process, Kind::Event, entry.index.into(), 0)?.pack())
 }
 
@@ -78,9 +72,7 @@ pub fn open_event(handle: &[u8; 64]) -> Result<Handle, Code> {
     let context = process.current()?;
     let ticket = of_another_process(process, Kind::Event, handle)?;
     let index = u32::try_from(ticket.owner.offset).map_err(|_| code::INVALID_VALUE)?;
-    if !owner_lives(process, &ticket.owner)? || index as usize >= EVENTS {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(!owner_lives(process, &ticket.owner)? || index as usize >= EVENTS, code::INVALID_VALUE)?;
     process.tables().events.insert(EventEntry {
         index,
         context: context.slot,
@@ -93,8 +85,6 @@ pub fn open_event(handle: &[u8; 64]) -> Result<Handle, Code> {
 
 fn of_another_process(process: &Process, kind: Kind, handle: &[u8; 64]) -> Result<Ticket, Code> {
     let ticket = Ticket::unpack(process, kind, handle)?;
-    if ticket.owner.pid == std::process::id() {
-        return Err(code::INVALID_CONTEXT);
-    }
+    refuse(ticket.owner.pid == std::process::id(), code::INVALID_CONTEXT)?;
     Ok(ticket)
 }

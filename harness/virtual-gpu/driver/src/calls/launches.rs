@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_uint};
 
 use crate::code::{self, Code};
 use crate::entries::{FunctionEntry, KernelSettings};
+use crate::execute::perform;
 use crate::handles::Handle;
-use crate::issue::perform;
 use crate::launch;
 pub use crate::launch::kernel_of;
 use crate::launch::request::Shape;
@@ -53,7 +53,6 @@ pub fn apply(shape: &mut Shape, id: c_int, value: &[c_uint; 16]) -> Result<(), C
     Ok(())
 }
 
-/// Queues a kernel in a stream.
 pub fn queue(process: &Process, stream: Handle, kernel: Kernel) -> Result<(), Code> {
     let stream = process.stream(stream)?;
     launch::check_residence(process, &kernel.function, &kernel.shape, &stream.placement)?;

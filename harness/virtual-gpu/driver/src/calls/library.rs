@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use crate::calls::image::{Refusal, plain};
 use crate::calls::launches;
 use crate::calls::module::{self, function_of, load_text, parse};
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::entries::{FunctionEntry, KernelEntry, KernelSettings, LibraryEntry};
 use crate::handles::Handle;
 use crate::process::{Process, current_handle, process};
@@ -47,9 +47,7 @@ pub fn kernel_in(
     name: &str,
 ) -> Result<Handle, Code> {
     let known = tables.libraries.get(library)?.kernels.iter().any(|kernel| kernel == name);
-    if !known {
-        return Err(code::NOT_FOUND);
-    }
+    refuse(!known, code::NOT_FOUND)?;
     let library = library as usize;
     let same = |kernel: &KernelEntry| kernel.library == library && kernel.name == name;
     if let Some(handle) = tables.kernels.find(same) {

@@ -2,7 +2,7 @@
 
 use super::wait_for_context;
 use crate::backing_store::BASE;
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::device_memory::{forget, take};
 use crate::entries::Origin;
 use crate::process::process;
@@ -26,9 +26,7 @@ pub fn info() -> Result<(u64, u64), Code> {
 
 /// Allocates memory in the current context.
 pub fn allocate(bytes: usize) -> Result<u64, Code> {
-    if bytes == 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(bytes == 0, code::INVALID_VALUE)?;
     let process = process()?;
     let context = process.current()?;
     process.charge_locked(process.host().alloc_ns)?;
@@ -40,11 +38,8 @@ pub fn allocate(bytes: usize) -> Result<u64, Code> {
     Ok(address)
 }
 
-/// Bytes of a row of a pitched allocation.
 pub fn pitch(width_bytes: usize, element_bytes: u32) -> Result<usize, Code> {
-    if width_bytes == 0 || ![4, 8, 16].contains(&element_bytes) {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(width_bytes == 0 || ![4, 8, 16].contains(&element_bytes), code::INVALID_VALUE)?;
     let pitch = width_bytes.checked_next_multiple_of(PITCH);
     pitch.ok_or(code::OUT_OF_MEMORY)
 }

@@ -34,7 +34,6 @@ fn after_wait(process: &Process, context: u32) -> Result<(), Code> {
     process.check_sticky(context)
 }
 
-/// Waits for all work of a context and for its results.
 fn wait_for_context(process: &Process, context: u32) -> Result<(), Code> {
     process.device.wait_context(context)?;
     launch::finish_reruns(process, context)

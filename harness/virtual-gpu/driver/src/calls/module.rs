@@ -99,7 +99,6 @@ pub fn unload(process: &Process, module: Handle) -> Result<(), Code> {
     addresses.try_for_each(|address| device_memory::forget(process, *address))
 }
 
-/// The kernel of that name in a module.
 pub fn function_of(tables: &Tables, module: Handle, name: &str) -> Result<FunctionEntry, Code> {
     let entry = tables.modules.get(module)?;
     entry.program.module().kernel(name).ok_or(code::NOT_FOUND)?;
@@ -113,7 +112,6 @@ pub fn function_of(tables: &Tables, module: Handle, name: &str) -> Result<Functi
     })
 }
 
-/// Address and size of a variable of a module.
 pub fn variable(tables: &Tables, module: Handle, name: &str) -> Result<(u64, u64), Code> {
     let entry = tables.modules.get(module)?;
     let mut symbols = entry.program.module().symbols.iter().zip(&entry.symbols);

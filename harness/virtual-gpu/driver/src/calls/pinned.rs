@@ -6,7 +6,7 @@
 use std::ffi::{c_uint, c_void};
 
 use super::wait_for_context;
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::entries::PinnedEntry;
 use crate::launch;
 use crate::pinned::covering;
@@ -15,11 +15,8 @@ use crate::process::process;
 /// `CU_MEMHOSTREGISTER_IOMEMORY` (cuda.h): memory of another device, of which there is none.
 const IO_MEMORY: c_uint = 4;
 
-/// Allocates pinned memory.
 pub fn allocate(bytes: usize, flags: c_uint) -> Result<*mut c_void, Code> {
-    if bytes == 0 || flags > 7 {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(bytes == 0 || flags > 7, code::INVALID_VALUE)?;
     let process = process()?;
     let context = process.current()?.slot;
     process.charge_locked(process.host().alloc_ns)?;
@@ -28,9 +25,7 @@ pub fn allocate(bytes: usize, flags: c_uint) -> Result<*mut c_void, Code> {
     // Not from the heap, which would write every byte: untouched pages cost nothing.
     // SAFETY: a new private mapping.
     let made = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
-    if made == libc::MAP_FAILED {
-        return Err(code::OUT_OF_MEMORY);
-    }
+    refuse(made == libc::MAP_FAILED, code::OUT_OF_MEMORY)?;
     // Programs that lock much write all of it, and large pages are cleared sooner. A refusal is
     // harmless.
     // SAFETY: the mapping that was just made.
@@ -40,7 +35,6 @@ pub fn allocate(bytes: usize, flags: c_uint) -> Result<*mut c_void, Code> {
     Ok(made)
 }
 
-/// Frees pinned memory.
 pub fn free(address: usize) -> Result<(), Code> {
     let process = process()?;
     let context = process.current()?;
@@ -60,14 +54,9 @@ pub fn free(address: usize) -> Result<(), Code> {
     }
 }
 
-/// Registers memory of the program.
 pub fn register(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Result<(), Code> {
-    if pointer.is_null() || bytes == 0 || flags > 15 {
-        return Err(code::INVALID_VALUE);
-    }
-    if flags & IO_MEMORY != 0 {
-        return Err(code::NOT_SUPPORTED);
-    }
+    refuse(pointer.is_null() || bytes == 0 || flags > 15, code::INVALID_VALUE)?;
+    refuse(flags & IO_MEMORY != 0, code::NOT_SUPPORTED)?;
     let process = process()?;
     let context = process.current()?.slot;
     process.charge_locked(process.host().alloc_ns)?;
@@ -79,9 +68,7 @@ pub fn register(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Result<(),
         return Err(code::HOST_MEMORY_ALREADY_REGISTERED);
     }
     // Device and managed memory belongs to the driver already.
-    if tables.is_mapped(start as u64, bytes as u64) {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(tables.is_mapped(start as u64, bytes as u64), code::INVALID_VALUE)?;
     let entry = PinnedEntry { bytes, context, registered: true };
     tables.pinned.insert(start, entry);
     Ok(())
@@ -91,14 +78,10 @@ pub fn register(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Result<(),
 pub fn unregister(pointer: *mut c_void) -> Result<(), Code> {
     let process = process()?;
     let context = process.current()?;
-    if pointer.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(pointer.is_null(), code::INVALID_VALUE)?;
     let key = pointer as usize;
     let entry = process.ready()?.pinned.get(&key).copied();
-    if !entry.is_some_and(|entry| entry.registered) {
-        return Err(code::HOST_MEMORY_NOT_REGISTERED);
-    }
+    refuse(!entry.is_some_and(|entry| entry.registered), code::HOST_MEMORY_NOT_REGISTERED)?;
     wait_for_context(process, context.slot)?;
     process.tables().pinned.remove(&key);
     Ok(())
@@ -106,9 +89,7 @@ pub fn unregister(pointer: *mut c_void) -> Result<(), Code> {
 
 /// Device address of pinned memory: under unified addressing its own.
 pub fn device_pointer(pointer: *mut c_void, flags: c_uint) -> Result<u64, Code> {
-    if flags != 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(flags != 0, code::INVALID_VALUE)?;
     let process = process()?;
     process.current()?;
     covering(&*process.ready()?, pointer as usize, 1).ok_or(code::INVALID_VALUE)?;

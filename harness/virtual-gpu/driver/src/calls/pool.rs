@@ -2,10 +2,10 @@
 
 use std::ffi::c_int;
 
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::entries::PoolEntry;
+use crate::execute::perform;
 use crate::handles::Handle;
-use crate::issue::perform;
 use crate::operation::{Action, WaitPolicy};
 use crate::pool::{default_pool, from_pool, release, reserve};
 use crate::process::process;
@@ -22,9 +22,7 @@ pub fn allocate(pool: Option<Handle>, bytes: usize, stream: Handle) -> Result<u6
         }
     };
     let stream = process.stream(stream)?;
-    if bytes == 0 {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(bytes == 0, code::INVALID_VALUE)?;
     let bytes = bytes as u64;
     if process.tables().captures.contains_key(&stream.slot) {
         let reserved = reserve(process, bytes)?;
@@ -54,14 +52,11 @@ pub fn create(max_bytes: u64) -> Result<Handle, Code> {
     process.ready()?.pools.insert(PoolEntry { max_bytes, reuse: [1; 3], ..PoolEntry::default() })
 }
 
-/// Destroys a pool.
 pub fn destroy(pool: Handle) -> Result<(), Code> {
     let process = process()?;
     let kept = {
         let mut tables = process.ready()?;
-        if tables.pools.get(pool)?.is_default {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(tables.pools.get(pool)?.is_default, code::INVALID_VALUE)?;
         tables.pools.remove(pool)?.kept
     };
     release(process, &kept)

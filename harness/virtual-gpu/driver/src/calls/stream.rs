@@ -3,10 +3,10 @@
 use std::ffi::{c_int, c_uint};
 
 use super::after_wait;
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
+use crate::execute::perform;
 use crate::graph::capture;
 use crate::handles::Handle;
-use crate::issue::perform;
 use crate::launch;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::process;
@@ -15,9 +15,7 @@ use gpubench_virtual_gpu_model::state::order;
 
 /// Makes a stream of the current context.
 pub fn create(flags: c_uint, priority: c_int) -> Result<Handle, Code> {
-    if flags > NON_BLOCKING {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(flags > NON_BLOCKING, code::INVALID_VALUE)?;
     let process = process()?;
     let context = process.current()?;
     let entry = open(process, &context, flags, priority)?;
@@ -34,7 +32,6 @@ pub fn destroy(stream: Handle) -> Result<(), Code> {
     Ok(())
 }
 
-/// Waits for all work of a stream.
 pub fn synchronize(stream: Handle) -> Result<(), Code> {
     let process = process()?;
     let entry = process.stream(stream)?;
@@ -43,7 +40,6 @@ pub fn synchronize(stream: Handle) -> Result<(), Code> {
     after_wait(process, entry.context)
 }
 
-/// Whether all work of a stream is done.
 pub fn query(stream: Handle) -> Result<(), Code> {
     let process = process()?;
     let entry = process.stream(stream)?;
@@ -55,17 +51,12 @@ pub fn query(stream: Handle) -> Result<(), Code> {
         covered.all(|(slot, seq)| state.streams.rows[slot as usize].completed >= seq)
     })?;
     process.check_sticky(entry.context)?;
-    if !idle {
-        return Err(code::NOT_READY);
-    }
+    refuse(!idle, code::NOT_READY)?;
     launch::finish_reruns(process, entry.context)
 }
 
-/// Makes a stream wait for an event.
 pub fn wait_event(stream: Handle, event: Handle, flags: c_uint) -> Result<(), Code> {
-    if flags > 1 {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(flags > 1, code::INVALID_VALUE)?;
     let process = process()?;
     let entry = process.stream(stream)?;
     process.ready()?.events.get(event)?;

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::fd::IntoRawFd;
 
 use super::wait_for_context;
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::device_memory::{take, take_without_context};
 use crate::entries::{Origin, PhysicalEntry};
 use crate::handles::Handle;
@@ -18,9 +18,7 @@ use gpubench_virtual_gpu_model::state::NONE;
 
 /// Allocates physical memory, with or without a context.
 pub fn create(bytes: u64, exportable: bool) -> Result<u64, Code> {
-    if !is_whole(bytes) {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(!is_whole(bytes), code::INVALID_VALUE)?;
     let process = process()?;
     drop(process.ready()?);
     let context = match current_handle() {
@@ -48,9 +46,7 @@ pub fn create(bytes: u64, exportable: bool) -> Result<u64, Code> {
 pub fn export(handle: u64) -> Result<c_int, Code> {
     let process = process()?;
     let physical = *held(&mut *process.ready()?, handle)?;
-    if !physical.exportable || physical.owner.is_some() {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(!physical.exportable || physical.owner.is_some(), code::INVALID_VALUE)?;
     // What other processes write is not this one's to skip or to remember.
     let origin = Origin::Mapped(handle as usize);
     let mut tables = process.ready()?;
@@ -81,9 +77,7 @@ pub fn import(descriptor: c_int) -> Result<u64, Code> {
     }
     drop(tables);
     process.device.catch_up()?;
-    if !is_there(process, &ticket.owner, ticket.bytes)? {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(!is_there(process, &ticket.owner, ticket.bytes)?, code::INVALID_VALUE)?;
     let context = if current_handle().is_some() { process.current()?.slot } else { NONE };
     let handle = process.tables().physical.insert(PhysicalEntry {
         offset: ticket.owner.offset,
@@ -97,7 +91,6 @@ pub fn import(descriptor: c_int) -> Result<u64, Code> {
     Ok(handle as u64)
 }
 
-/// Releases a handle of physical memory.
 pub fn release(handle: u64) -> Result<(), Code> {
     let process = process()?;
     held(&mut *process.ready()?, handle)?.handles -= 1;
@@ -120,9 +113,7 @@ pub fn retain(pointer: u64) -> Result<u64, Code> {
 /// Reserves addresses, at `wish` if they are free there.
 pub fn reserve(bytes: u64, alignment: usize, wish: u64) -> Result<u64, Code> {
     let aligned = alignment == 0 || alignment.is_power_of_two();
-    if !is_whole(bytes) || !aligned {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(!is_whole(bytes) || !aligned, code::INVALID_VALUE)?;
     let alignment = (alignment as u64).max(GRANULARITY);
     let mut tables = process()?.ready()?;
     let address = tables.addresses.take(bytes, alignment, wish);
@@ -151,12 +142,8 @@ pub fn map(pointer: u64, bytes: u64, handle: u64) -> Result<(), Code> {
     }
     let mut tables = process.ready()?;
     let fits = bytes <= physical.bytes && tables.addresses.holds(pointer, bytes);
-    if !is_whole(bytes) || !is_whole(pointer) || !fits {
-        return Err(code::INVALID_VALUE);
-    }
-    if tables.is_mapped(pointer, bytes) {
-        return Err(code::ALREADY_MAPPED);
-    }
+    refuse(!is_whole(bytes) || !is_whole(pointer) || !fits, code::INVALID_VALUE)?;
+    refuse(tables.is_mapped(pointer, bytes), code::ALREADY_MAPPED)?;
     let origin = Origin::Mapped(handle as usize);
     tables.enter(pointer, bytes, context, physical.offset, origin.clone());
     if let Some(entry) = tables.allocations.get_mut(&pointer) {

@@ -147,9 +147,7 @@ impl Device {
 
     /// Advances the calling thread's time.
     fn spend(&self, cost_ns: u64) -> Result<(), DeviceError> {
-        let Some(mut me) = ME.get() else {
-            return Ok(());
-        };
+        let Some(mut me) = ME.get() else { return Ok(()) };
         me.local_ns += cost_ns.max(1);
         ME.set(Some(me));
         if me.local_ns > me.granted_ns + AHEAD_NS { self.catch_up() } else { Ok(()) }

@@ -77,7 +77,6 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens the device in a folder.
     pub fn open(dir: &Path) -> Result<Self, DeviceError> {
         let (session, machine) = Session::read(dir)?;
         let shared = Shared::open(&dir.join(session::STATE_FILE))?;
@@ -86,7 +85,6 @@ impl Device {
         Ok(Self { shared, dir, machine, rules, session, process: OnceLock::new() })
     }
 
-    /// The folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -96,7 +94,6 @@ impl Device {
         &self.machine
     }
 
-    /// The constants of its model.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
@@ -106,7 +103,6 @@ impl Device {
         &self.session
     }
 
-    /// Whether time is virtual.
     pub fn is_virtual_time(&self) -> bool {
         self.session.time == TimeMode::Virtual
     }

@@ -2,11 +2,12 @@
 
 use std::ffi::c_int;
 
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::entries::StreamEntry;
 use crate::graph::edit::{add, new_graph, remove_graph};
 use crate::graph::entries::Capture;
 use crate::handles::Handle;
+use crate::issue::Issue;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::{Process, Tables, process};
 use crate::stream::{LEGACY, NON_BLOCKING, null_stream};
@@ -23,22 +24,15 @@ const ACTIVE: c_int = 1;
 
 const INVALIDATED: c_int = 2;
 
-/// Begins a recording into a new graph.
 pub fn begin(stream: Handle, mode: c_int) -> Result<(), Code> {
-    if !(GLOBAL..=RELAXED).contains(&mode) {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(!(GLOBAL..=RELAXED).contains(&mode), code::INVALID_VALUE)?;
     let process = process()?;
     let entry = process.stream(stream)?;
     // The legacy stream waits for all others, so it cannot be captured.
     let legacy = stream as usize == LEGACY || (stream.is_null() && null_stream() == LEGACY);
-    if legacy {
-        return Err(code::STREAM_CAPTURE_UNSUPPORTED);
-    }
+    refuse(legacy, code::STREAM_CAPTURE_UNSUPPORTED)?;
     let mut tables = process.ready()?;
-    if tables.captures.contains_key(&entry.slot) {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(tables.captures.contains_key(&entry.slot), code::INVALID_VALUE)?;
     let graph = new_graph(&mut tables)?;
     let number = tables.fresh_number();
     let thread = std::thread::current().id();
@@ -53,9 +47,7 @@ pub fn end(tables: &mut Tables, stream: &StreamEntry) -> Result<usize, Code> {
     let Some(capture) = tables.captures.get(&stream.slot).cloned() else {
         return Err(code::INVALID_VALUE);
     };
-    if !capture.origin {
-        return Err(code::STREAM_CAPTURE_UNMATCHED);
-    }
+    refuse(!capture.origin, code::STREAM_CAPTURE_UNMATCHED)?;
     if capture.mode != RELAXED && capture.thread != std::thread::current().id() {
         return Err(code::STREAM_CAPTURE_WRONG_THREAD);
     }
@@ -112,20 +104,12 @@ fn add_missing(to: &mut Vec<usize>, more: &[usize]) {
 }
 
 /// Adds the action as a node if the stream is being recorded; returns it otherwise.
-pub fn recorded(
-    process: &Process,
-    stream: &StreamEntry,
-    action: Action,
-    policy: WaitPolicy,
-) -> Result<Option<Action>, Code> {
+pub fn recorded(issue: Issue<'_>, action: Action) -> Result<Option<Action>, Code> {
+    let Issue { process, stream, policy } = issue;
     let mut tables = process.ready()?;
     refuse_implicit(&mut tables, stream)?;
-    let Some(capture) = tables.captures.get_mut(&stream.slot) else {
-        return Ok(Some(action));
-    };
-    if capture.broken {
-        return Err(code::STREAM_CAPTURE_INVALIDATED);
-    }
+    let Some(capture) = tables.captures.get_mut(&stream.slot) else { return Ok(Some(action)) };
+    refuse(capture.broken, code::STREAM_CAPTURE_INVALIDATED)?;
     if policy == WaitPolicy::Now {
         capture.broken = true;
         return Err(code::STREAM_CAPTURE_UNSUPPORTED);
@@ -143,9 +127,7 @@ pub fn forbid(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     let mut tables = process.ready()?;
     refuse_implicit(&mut tables, stream)?;
     let capture = tables.captures.get(&stream.slot);
-    let Some(number) = capture.map(|capture| capture.number) else {
-        return Ok(());
-    };
+    let Some(number) = capture.map(|capture| capture.number) else { return Ok(()) };
     spoil(&mut tables, number);
     Err(code::STREAM_CAPTURE_UNSUPPORTED)
 }
@@ -174,9 +156,7 @@ fn refuse_implicit(tables: &mut Tables, stream: &StreamEntry) -> Result<(), Code
         let capture = tables.captures.get(&other.slot).filter(|_| blocking)?;
         Some(capture.number)
     });
-    let Some(number) = recorded else {
-        return Ok(());
-    };
+    let Some(number) = recorded else { return Ok(()) };
     spoil(tables, number);
     Err(code::STREAM_CAPTURE_IMPLICIT)
 }
@@ -184,12 +164,8 @@ fn refuse_implicit(tables: &mut Tables, stream: &StreamEntry) -> Result<(), Code
 /// Records an event in the capture of a stream. False if the stream is not being captured.
 pub fn mark(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bool, Code> {
     let mut tables = process.ready()?;
-    let Some(capture) = tables.captures.get(&stream.slot) else {
-        return Ok(false);
-    };
-    if capture.broken {
-        return Err(code::STREAM_CAPTURE_INVALIDATED);
-    }
+    let Some(capture) = tables.captures.get(&stream.slot) else { return Ok(false) };
+    refuse(capture.broken, code::STREAM_CAPTURE_INVALIDATED)?;
     let place = (capture.number, capture.tips.clone());
     tables.captured_events.insert(event as usize, place);
     Ok(true)

@@ -1,12 +1,11 @@
 //! Creating and removing graphs, and adding nodes.
 
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::graph::entries::{GraphEntry, NodeEntry};
 use crate::handles::Handle;
 use crate::operation::Action;
 use crate::process::Tables;
 
-/// Puts a node into a graph.
 pub fn add(
     tables: &mut Tables,
     graph: usize,
@@ -16,22 +15,18 @@ pub fn add(
     tables.graphs.get(graph as Handle)?;
     for (index, node) in after.iter().enumerate() {
         let elsewhere = tables.nodes.get(*node as Handle)?.graph != graph;
-        if elsewhere || after[..index].contains(node) {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(elsewhere || after[..index].contains(node), code::INVALID_VALUE)?;
     }
     let node = tables.nodes.insert(NodeEntry { graph, action, after })? as usize;
     tables.graphs.get_mut(graph as Handle)?.nodes.push(node);
     Ok(node)
 }
 
-/// An empty graph.
 pub fn new_graph(tables: &mut Tables) -> Result<usize, Code> {
     let made = tables.graphs.insert(GraphEntry { nodes: Vec::new() })?;
     Ok(made as usize)
 }
 
-/// Removes a graph with its nodes.
 pub fn remove_graph(tables: &mut Tables, graph: usize) -> Result<(), Code> {
     let gone = tables.graphs.remove(graph as Handle)?;
     for node in gone.nodes {

@@ -4,19 +4,15 @@ use std::thread::ThreadId;
 
 use crate::operation::Action;
 
-/// A graph.
 #[derive(Debug, Clone, Default)]
 pub struct GraphEntry {
     /// Handles of its nodes, in the order in which they came.
     pub nodes: Vec<usize>,
 }
 
-/// A node of a graph.
 #[derive(Debug, Clone)]
 pub struct NodeEntry {
-    /// Handle of its graph.
     pub graph: usize,
-    /// What it does.
     pub action: Action,
     /// Handles of the nodes that come before it.
     pub after: Vec<usize>,
@@ -25,7 +21,6 @@ pub struct NodeEntry {
 /// One step of a graph that is ready to launch.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// What it does.
     pub action: Action,
     /// Places of the steps that come before it.
     pub after: Vec<usize>,
@@ -50,7 +45,6 @@ pub struct ExecEntry {
 pub struct Capture {
     /// Number of the recording, the same for all streams in it.
     pub number: u64,
-    /// Handle of the graph.
     pub graph: usize,
     /// The nodes that the next one comes after.
     pub tips: Vec<usize>,

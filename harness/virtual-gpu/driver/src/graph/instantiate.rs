@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::entries::{Origin, PoolEntry, StreamEntry};
 use crate::graph::entries::{ExecEntry, Step};
 use crate::handles::Handle;
@@ -75,12 +75,9 @@ pub fn same_context(
 // runs, until something frees it. What is freed stays with the process for the next graph, and so
 // in its account, until `cuDeviceGraphMemTrim`: a pool that never returns memory by itself.
 
-/// The pool of graphs on a device.
 pub fn pool_on(process: &Process, device: c_int) -> Result<usize, Code> {
     let mut tables = process.ready()?;
-    if device != 0 {
-        return Err(code::INVALID_DEVICE);
-    }
+    refuse(device != 0, code::INVALID_DEVICE)?;
     pool_of(&mut tables)
 }
 
@@ -103,9 +100,7 @@ pub fn place_reserved(
 ) -> Result<(), Code> {
     let pool = {
         let mut tables = process.ready()?;
-        if tables.is_mapped(address, bytes) {
-            return Err(code::INVALID_VALUE);
-        }
+        refuse(tables.is_mapped(address, bytes), code::INVALID_VALUE)?;
         pool_of(&mut tables)?
     };
     let offset = pool::offset_from(process, stream, pool, bytes)?;

@@ -26,7 +26,6 @@ pub struct Ranges<'a> {
 
 type Addresses = std::ops::Range<u64>;
 
-/// One range to map.
 struct Range {
     at: u64,
     bytes: u64,

@@ -8,7 +8,6 @@ use crate::entries::{ContextPlacement, FunctionEntry, StreamEntry};
 use gpubench_virtual_gpu_model::state::Cause;
 use gpubench_virtual_gpu_ptx as ptx;
 
-/// One requested launch.
 #[derive(Debug)]
 pub struct Request<'a> {
     pub function: &'a FunctionEntry,
@@ -32,7 +31,6 @@ pub struct Key {
     pub(crate) params: Vec<u8>,
 }
 
-/// Shape of a launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Blocks in each dimension.
@@ -49,16 +47,13 @@ pub fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
     function.program.module().kernel(&function.name).ok_or(code::NOT_FOUND)
 }
 
-/// The outcome of an execution.
 #[derive(Debug)]
 pub struct Outcome {
     /// Cost on its part of the device, without other launches.
     pub cost: Cost,
     /// It ends at an instant of `%globaltimer`, not after an amount of work.
     pub by_clock: bool,
-    /// Allocations read.
     pub reads: Vec<u64>,
-    /// Allocations written.
     pub writes: Vec<u64>,
     /// For each of them, the first byte accessed and the one after the last.
     pub extents: Vec<(u64, u64)>,

@@ -13,13 +13,11 @@ use crate::tables::Piece;
 use gpubench_virtual_gpu_model::state::Interval;
 use gpubench_virtual_gpu_ptx::Timer;
 
-/// Whether a rerun will write to an allocation.
 pub fn rerun_writes(process: &Process, start: u64) -> bool {
     let tables = process.tables();
     tables.launches.reruns.iter().any(|rerun| rerun.writes.contains(&start))
 }
 
-/// Whether a context has reruns.
 pub fn has_reruns(process: &Process, context: u32) -> bool {
     let tables = process.tables();
     tables.launches.reruns.iter().any(|rerun| rerun.context == context)

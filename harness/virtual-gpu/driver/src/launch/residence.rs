@@ -1,7 +1,7 @@
 //! Whether a kernel can be launched in a shape, and how many of its blocks are resident at once.
 
 use super::request::{Shape, kernel_of};
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::entries::ContextPlacement;
 use crate::process::{FunctionEntry, Process};
 use gpubench_virtual_gpu_model::machine::{Gpu, Machine};
@@ -50,9 +50,7 @@ pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Resu
         }
     }
     let threads = product(shape.block);
-    if threads > u64::from(machine.gpu.max_threads_per_block) {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(threads > u64::from(machine.gpu.max_threads_per_block), code::INVALID_VALUE)?;
     if let Some(limit) = kernel.max_threads.map(product)
         && threads > limit
     {
@@ -60,9 +58,7 @@ pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Resu
     }
     let allowed = function.dynamic_shared(&machine.gpu);
     let shared = u64::from(kernel.static_shared_bytes) + u64::from(shape.shared_bytes);
-    if shared > u64::from(allowed) {
-        return Err(code::INVALID_VALUE);
-    }
+    refuse(shared > u64::from(allowed), code::INVALID_VALUE)?;
     if blocks_per_sm(machine, kernel, threads as u32, shared) == 0 {
         return Err(code::LAUNCH_OUT_OF_RESOURCES);
     }

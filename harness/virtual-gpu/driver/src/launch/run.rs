@@ -36,7 +36,6 @@ pub(crate) struct Touched {
     pub(crate) open: bool,
 }
 
-/// One launch being executed.
 pub(crate) struct Run<'a> {
     pub(crate) process: &'a Process,
     pub(crate) function: &'a FunctionEntry,
@@ -208,9 +207,7 @@ impl Run<'_> {
         let written = footprint.written_ranges();
         let mut must_repeat = false;
         for index in footprint.read_ranges() {
-            let Some(start) = self.ranges.starts[index] else {
-                continue;
-            };
+            let Some(start) = self.ranges.starts[index] else { continue };
             let unwritten = {
                 let tables = self.process.tables();
                 let entry = tables.allocations.get(&start);

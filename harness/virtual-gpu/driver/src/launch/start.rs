@@ -2,18 +2,15 @@
 
 use super::request::{Key, Request, Rerun, RerunWork, kernel_of};
 use super::{cache, faults, residence};
-use crate::code::{self, Code};
+use crate::code::{self, Code, refuse};
 use crate::operation::WaitPolicy;
 use crate::process::Process;
 use crate::submit::{charge, noisy};
 use gpubench_virtual_gpu_model::state::{Op, OpKind};
 
-/// Executes and queues a launch.
 pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> Result<(), Code> {
     let device = &process.device;
-    if request.function.context != request.stream.context {
-        return Err(code::INVALID_HANDLE);
-    }
+    refuse(request.function.context != request.stream.context, code::INVALID_HANDLE)?;
     let shape = &request.shape;
     residence::check_residence(process, request.function, shape, &request.stream.placement)?;
     let properties = kernel_of(request.function)?.properties;

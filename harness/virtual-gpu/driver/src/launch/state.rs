@@ -32,7 +32,6 @@ pub(crate) struct LaunchProfile {
     pub(crate) inert: bool,
 }
 
-/// Launch state of a process.
 #[derive(Debug, Clone, Default)]
 pub struct LaunchState {
     pub(crate) profiles: HashMap<Key, Arc<LaunchProfile>>,
@@ -52,7 +51,6 @@ pub(crate) struct PartialWrite {
 }
 
 impl LaunchState {
-    /// Drops the state of a destroyed context.
     pub fn forget_context(&mut self, context: u32) {
         self.profiles.retain(|key, _| key.context != context);
         self.reruns.retain(|rerun| rerun.context != context);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Error;
 use super::library::{catch_up_with_the_living, library, only_device};
 use super::objects::EventSet;
+use crate::code::refuse;
 use crate::device::{Device, DeviceError};
 use crate::handles::Handle;
 use crate::session::monotonic_ns;
@@ -20,19 +21,16 @@ const STEP_NS: u64 = 1_000_000;
 /// Longest sleep in wall time before a waiter looks for dead processes.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// An Xid that was raised.
 pub struct Event {
     pub xid: u32,
     /// Ids of the GPU instance and the compute instance, where it has them.
     pub instance: Option<(u32, u32)>,
 }
 
-/// Creates an empty set.
 pub fn create_set() -> Result<Handle, Error> {
     Ok(library()?.sets.insert(EventSet::default())?)
 }
 
-/// Frees a set.
 pub fn free_set(set: Handle) -> Result<(), Error> {
     library()?.sets.remove(set)?;
     Ok(())
@@ -42,12 +40,8 @@ pub fn free_set(set: Handle) -> Result<(), Error> {
 pub fn register(device: &Device, types: u64, set: Handle) -> Result<(), Error> {
     // An unknown set is refused before the call takes time.
     library()?.sets.get(set)?;
-    if types & !KNOWN != 0 {
-        return Err(Error::InvalidArgument);
-    }
-    if types & !XID != 0 {
-        return Err(Error::NotSupported);
-    }
+    refuse(types & !KNOWN != 0, Error::InvalidArgument)?;
+    refuse(types & !XID != 0, Error::NotSupported)?;
     catch_up_with_the_living(device)?;
     let raised = device.shared().read(|state| state.xids_raised)?;
     let mut library = library()?;
@@ -73,9 +67,7 @@ pub fn wait(set: Handle, timeout_ms: u32) -> Result<Event, Error> {
             return Ok(event);
         }
         let now_ns = policy.now_ns(&device);
-        if now_ns >= deadline_ns {
-            return Err(Error::Timeout);
-        }
+        refuse(now_ns >= deadline_ns, Error::Timeout)?;
         match policy {
             WaitPolicy::Wall => {
                 let left = Duration::from_nanos(deadline_ns - now_ns);
@@ -106,9 +98,7 @@ fn due(device: &Device, set: Handle) -> Result<Option<Event>, Error> {
             .map(|number| (number, state.xids.rows[(number % XIDS as u64) as usize]));
         numbers.find(|(_, xid)| !xid.log_only)
     })?;
-    let Some((number, xid)) = found else {
-        return Ok(None);
-    };
+    let Some((number, xid)) = found else { return Ok(None) };
     entry.next = number + 1;
     Ok(Some(Event { xid: xid.number, instance: xid.instance }))
 }

@@ -9,9 +9,11 @@ use super::Error;
 use super::library::{Target, catch_up, library};
 use super::link::moved_by;
 pub use super::objects::Sample;
+use crate::code::refuse;
 use crate::device::Device;
 use crate::handles::Handle;
 use crate::shm::QueueView;
+use gpubench_virtual_gpu_model::mig;
 use gpubench_virtual_gpu_model::state::{ONE, Resource, State, Usage};
 
 /// First major compute capability with the monitor (nvml.h).
@@ -27,17 +29,24 @@ pub fn allocate() -> Result<Handle, Error> {
     Ok(library()?.samples.insert(None)?)
 }
 
-/// Frees a sample.
 pub fn free(sample: Handle) -> Result<(), Error> {
     library()?.samples.remove(sample)?;
     Ok(())
 }
 
-/// Samples the device or a MIG device.
 pub fn sample(device: &Device, target: Target, sample: Handle) -> Result<(), Error> {
     keep(device, sample, |state, side| match target {
         Target::Whole => Some(of_the_device(state, side, device)),
         Target::Engine(row) => Some(of_an_engine(state, side, row)),
+    })
+}
+
+/// A sample of the only compute instance of the GPU instance with that id.
+pub fn sample_of_instance(device: &Device, id: u32, sample: Handle) -> Result<(), Error> {
+    keep(device, sample, |state, side| {
+        let (row, _) = mig::instances(state).find(|(_, row)| row.id == id)?;
+        let (engine, _) = mig::engines(state, row).next()?;
+        Some(of_an_engine(state, side, engine))
     })
 }
 
@@ -54,9 +63,7 @@ pub fn both(handles: [Handle; 2]) -> Result<[Sample; 2], Error> {
         sample.ok_or(Error::InvalidArgument)
     });
     let (first, second) = (first?, second?);
-    if first.of != second.of {
-        return Err(Error::InvalidArgument);
-    }
+    refuse(first.of != second.of, Error::InvalidArgument)?;
     Ok([first, second])
 }
 
@@ -66,9 +73,7 @@ fn keep(
     handle: Handle,
     read: impl FnOnce(&State, &QueueView<'_>) -> Option<Sample>,
 ) -> Result<(), Error> {
-    if !is_supported(device) {
-        return Err(Error::NotSupported);
-    }
+    refuse(!is_supported(device), Error::NotSupported)?;
     library()?.samples.get_mut(handle)?;
     catch_up(device)?;
     let sample = device.transact(|state, side| read(state, side))?;
@@ -113,21 +118,15 @@ fn of_an_engine(state: &State, side: &QueueView<'_>, row: u32) -> Sample {
 
 /// A metric over the time between two samples.
 pub fn metric(id: u32, first: &Sample, second: &Sample) -> Result<f64, Error> {
-    if id == 0 || id as usize >= METRICS {
-        return Err(Error::InvalidArgument);
-    }
-    if !matches!(id, 1..=13 | 20 | 21 | 60 | 61) {
-        return Err(Error::NotSupported);
-    }
+    refuse(id == 0 || id as usize >= METRICS, Error::InvalidArgument)?;
+    refuse(!matches!(id, 1..=13 | 20 | 21 | 60 | 61), Error::NotSupported)?;
     let (Some(dt_ns), Some(busy_ns)) =
         (second.at_ns.checked_sub(first.at_ns), second.busy_ns.checked_sub(first.busy_ns))
     else {
         // In the wrong order.
         return Err(Error::InvalidArgument);
     };
-    if dt_ns < REFRESH_NS {
-        return Err(Error::NoData);
-    }
+    refuse(dt_ns < REFRESH_NS, Error::NoData)?;
     let time = dt_ns as f64;
     let share = |resource: Resource, whole: u64| {
         let at = resource as usize;

@@ -3,6 +3,7 @@
 
 use super::Error;
 use super::library::Target;
+use crate::code::refuse;
 use crate::device::Device;
 
 /// First major compute capability that remaps rows; older ones retire pages (nvml.h).
@@ -18,13 +19,9 @@ const VOLATILE: u32 = 0;
 /// Errors of a kind that a counter has. MIG devices have volatile counters only. Nothing happened
 /// to this memory before its driver was loaded, so both counters are the same.
 pub fn errors(device: &Device, target: Target, error: u32, counter: u32) -> Result<u64, Error> {
-    if error >= KINDS || counter >= KINDS {
-        return Err(Error::InvalidArgument);
-    }
+    refuse(error >= KINDS || counter >= KINDS, Error::InvalidArgument)?;
     has_ecc(device)?;
-    if target != Target::Whole && counter != VOLATILE {
-        return Err(Error::NotSupported);
-    }
+    refuse(target != Target::Whole && counter != VOLATILE, Error::NotSupported)?;
     errors_found(device, error)
 }
 
@@ -39,7 +36,6 @@ pub(super) fn remapped(device: &Device) -> Result<[u32; 4], Error> {
     Ok([0, rows, u32::from(pending), 0])
 }
 
-/// Errors of a kind that the device has found.
 pub(super) fn errors_found(device: &Device, error: u32) -> Result<u64, Error> {
     has_ecc(device)?;
     let defects = &device.machine().defects;
@@ -56,9 +52,7 @@ pub(super) fn errors_found(device: &Device, error: u32) -> Result<u64, Error> {
 /// (nvml.h), and without error correction.
 fn remaps_rows(device: &Device) -> Result<(), Error> {
     has_ecc(device)?;
-    if device.machine().compute_capability().0 < REMAPS_SINCE {
-        return Err(Error::NotSupported);
-    }
+    refuse(device.machine().compute_capability().0 < REMAPS_SINCE, Error::NotSupported)?;
     Ok(())
 }
 

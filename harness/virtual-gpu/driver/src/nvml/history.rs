@@ -11,7 +11,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::Error;
 use crate::device::Device;
 
-/// Records kept.
 const KEPT: usize = 128;
 /// Records closer together than this are not worth keeping: the ring would cover too short a time.
 const APART_NS: u64 = 20_000_000;

@@ -4,6 +4,7 @@ use super::Error;
 use super::library::{Target, device_handle};
 use super::mig;
 use super::mig::handles::{Kind, handle};
+use crate::code::refuse;
 use crate::device::Device;
 use crate::handles::Handle;
 use crate::kernel_log::PCI_BUS as BUS;
@@ -18,7 +19,6 @@ pub fn name(device: &Device, target: Target) -> Result<String, Error> {
     }
 }
 
-/// The UUID as text.
 pub fn uuid(device: &Device, target: Target) -> Result<String, Error> {
     let machine = device.machine();
     match target {
@@ -35,7 +35,6 @@ pub fn index(device: &Device, target: Target) -> Result<u32, Error> {
     }
 }
 
-/// The device or MIG device with this UUID.
 pub fn by_uuid(device: &Device, uuid: &str) -> Result<Handle, Error> {
     let machine = device.machine();
     if uuid.starts_with("MIG-") {
@@ -45,9 +44,7 @@ pub fn by_uuid(device: &Device, uuid: &str) -> Result<Handle, Error> {
         })?;
         return found.ok_or(Error::NotFound);
     }
-    if !uuid.starts_with("GPU-") {
-        return Err(Error::InvalidArgument);
-    }
+    refuse(!uuid.starts_with("GPU-"), Error::InvalidArgument)?;
     if uuid == machine.uuid() { Ok(device_handle()) } else { Err(Error::NotFound) }
 }
 

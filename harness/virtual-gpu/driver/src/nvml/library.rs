@@ -14,10 +14,8 @@ use crate::process;
 const SETS: u8 = 32;
 const SAMPLES: u8 = 33;
 
-/// State of an initialised library.
 pub(super) struct Library {
     references: u64,
-    /// Event sets that the program made.
     pub sets: Slab<EventSet, SETS>,
     /// Samples of the performance monitor that the program allocated.
     pub samples: Slab<Option<Sample>, SAMPLES>,
@@ -113,7 +111,6 @@ pub fn device_handle() -> Handle {
     DEVICE as Handle
 }
 
-/// The device and the target of a handle.
 pub fn target(handle: Handle) -> Result<(Arc<Device>, Target), Error> {
     let device = only_device()?;
     if handle as usize == DEVICE {

@@ -16,7 +16,6 @@ pub struct MemoryUse {
     pub used: u64,
 }
 
-/// The memory of the device or of a MIG device.
 pub fn use_of(device: &Device, target: Target) -> Result<MemoryUse, Error> {
     catch_up_with_the_living(device)?;
     match target {

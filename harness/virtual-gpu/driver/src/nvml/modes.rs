@@ -3,6 +3,7 @@
 use super::Error;
 use super::library::{only_device, privileged};
 use super::mig::check_undivided;
+use crate::code::refuse;
 use crate::device::Device;
 use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
 
@@ -44,9 +45,7 @@ pub fn modes() -> Result<Modes, Error> {
     let device = only_device()?;
     let machine = device.machine();
     let is_on = machine.circumstances.confidential_computing;
-    if !is_on && machine.compute_capability().0 < ANSWERED_SINCE {
-        return Err(Error::NotSupported);
-    }
+    refuse(!is_on && machine.compute_capability().0 < ANSWERED_SINCE, Error::NotSupported)?;
     let on = u32::from(is_on);
     Ok(Modes { environment: 2 * on, feature: on })
 }

@@ -2,7 +2,6 @@
 
 use gpubench_virtual_gpu_model::state::Usage;
 
-/// An event set.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EventSet {
     pub(super) types: u64,

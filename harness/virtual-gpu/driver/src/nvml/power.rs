@@ -3,6 +3,7 @@
 use super::Error;
 use super::history::Record;
 use super::library::{catch_up, library};
+use crate::code::refuse;
 use crate::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;
 
@@ -49,7 +50,6 @@ impl Limits {
     }
 }
 
-/// The power drawn now.
 pub fn instant_mw(device: &Device) -> Result<u32, Error> {
     catch_up(device)?;
     let power_mw = device.shared().read(|state| state.power_mw)?;
@@ -88,9 +88,7 @@ pub fn energy_mj(device: &Device) -> Result<u64, Error> {
 /// no heat capacity, so that the reading is a function of the state alone.
 pub fn temperature_c(device: &Device, sensor: u32) -> Result<u32, Error> {
     // NVML_TEMPERATURE_GPU is the only sensor.
-    if sensor != 0 {
-        return Err(Error::InvalidArgument);
-    }
+    refuse(sensor != 0, Error::InvalidArgument)?;
     let power_w = f64::from(instant_mw(device)?) / 1000.0;
     let share = power_w / device.machine().power.max_w.max(f64::MIN_POSITIVE);
     Ok((AMBIENT_C + RISE_AT_MAX_C * share).round().clamp(0.0, 200.0) as u32)

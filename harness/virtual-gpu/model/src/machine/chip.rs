@@ -159,7 +159,6 @@ pub struct Resident {
 }
 
 impl Machine {
-    /// Refuses a reservation of all memory.
     pub(super) fn check_memory(&self, path: &str) -> Result<(), MachineError> {
         let memory = &self.memory;
         if memory.reserved_mib >= memory.total_mib {

@@ -2,7 +2,6 @@
 
 use serde::de::DeserializeOwned;
 
-/// A machine file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// No built-in machine and no file of that name.
@@ -58,7 +57,6 @@ fn shown_message(message: &str) -> String {
     shown(input) + &rest.replace('\n', " ")
 }
 
-/// The beginning of a text, on one line.
 fn shown(text: &str) -> String {
     const MORE: &str = "...";
     let mut line = String::new();

@@ -86,9 +86,7 @@ impl Machine {
     }
 
     pub(super) fn check_mig(&self, path: &str) -> Result<(), MachineError> {
-        let Some(mig) = &self.mig else {
-            return Ok(());
-        };
+        let Some(mig) = &self.mig else { return Ok(()) };
         for profile in &mig.profile {
             let ends = profile.starts.iter().map(|s| s + profile.memory_slots);
             if profile.memory_slots == 0 || ends.max().is_none_or(|end| end > mig.slots) {

@@ -18,7 +18,6 @@ type Whole = (&'static str, u64, u64, u64);
 type Real = (&'static str, f64, f64, f64);
 
 impl Machine {
-    /// Refuses numbers outside their range.
     pub(super) fn check_ranges(&self, path: &str) -> Result<(), MachineError> {
         let whole = self.chip().into_iter().chain(self.sizes());
         let whole = whole.chain(self.times()).chain(self.sharing());
@@ -180,13 +179,12 @@ impl Machine {
             error("defects.mps_memory_overshoot", defects.mps_memory_overshoot),
             error("defects.hami_memory_overshoot", defects.hami_memory_overshoot),
             error("defects.hami_sm_error", defects.hami_sm_error),
+            error("defects.nvml_share_error", defects.nvml_share_error),
         ]
     }
 
     fn check_profiles(&self, path: &str) -> Result<(), MachineError> {
-        let Some(mig) = &self.mig else {
-            return Ok(());
-        };
+        let Some(mig) = &self.mig else { return Ok(()) };
         if mig.profile.len() > PROFILES_MAX {
             let found = format!("{} profiles", mig.profile.len());
             return wrong(path, "mig.profile", found, "at most 64");

@@ -25,6 +25,18 @@ pub struct Mps {
     /// otherwise the limit shows in free memory only.
     #[serde(default = "super::yes")]
     pub limit_in_total: bool,
+    /// A memory limit that names a GPU which the client does not see drops all memory limits of the
+    /// client, that of its namespace included, from version 3 of the interface on.
+    #[serde(default = "super::yes")]
+    pub unseen_gpu_drops_limits: bool,
+    /// The limits of a server bound those of its namespaces. Driver 615 limits only the server's
+    /// default namespace by them.
+    #[serde(default)]
+    pub server_bounds_namespaces: bool,
+    /// `server create` refuses a GPU that the daemon does not have. Driver 615 reports success, and
+    /// the server exits.
+    #[serde(default)]
+    pub unknown_gpu_refused: bool,
     /// Device memory of a server; absent: that of a context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_mib: Option<u64>,
@@ -84,12 +96,17 @@ pub struct Defects {
     pub mps_percentage_ignored: bool,
     /// Clients of MPS cannot connect to their daemon and are time-sliced, without an error.
     pub mps_unreachable: bool,
+    /// Clients of MPS have none of the limits of their namespace, without an error.
+    pub mps_namespaces_ignored: bool,
     /// A process that names a MIG instance gets another one.
     pub mig_instances_swapped: bool,
     /// Green contexts run on all SMs of their context.
     pub green_contexts_whole: bool,
     /// Every context can be current to only one thread at a time, as a green one.
     pub contexts_of_one_thread: bool,
+    /// Relative error of the SM time that NVML reports of the first process on the device, up to
+    /// 100 %.
+    pub nvml_share_error: f64,
     /// Every stream gets the default priority, without an error.
     pub one_stream_priority: bool,
     /// Relative excess that memory limits of MPS allow.

@@ -5,7 +5,6 @@ use crate::state::{CAUSES, Cause, NONE, State};
 
 pub const XIDS_OF_FAULT: usize = 4;
 
-/// The answer to a fault of one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Answer {
     /// `CUresult` of the context that causes it; 0 if none of its calls fails.

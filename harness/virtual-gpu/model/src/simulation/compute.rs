@@ -138,9 +138,7 @@ fn running(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Vec<Running
     let mut running = Vec::new();
     for index in 0..state.streams.live().len() {
         let stream = state.streams.rows[index];
-        let Some(op) = kernel_head(&stream, index, queues) else {
-            continue;
-        };
+        let Some(op) = kernel_head(&stream, index, queues) else { continue };
         if may_run(state, rules, stream.context) {
             let context = &state.contexts.rows[stream.context as usize];
             running.push(Running {
@@ -190,9 +188,7 @@ pub fn account(state: &mut State, queues: &dyn Queues, dt_ns: u64) {
     let mut counted = [false; PROCESSES];
     for index in 0..state.streams.live().len() {
         let stream = state.streams.rows[index];
-        let Some(op) = kernel_head(&stream, index, queues) else {
-            continue;
-        };
+        let Some(op) = kernel_head(&stream, index, queues) else { continue };
         let slot = state.contexts.rows[stream.context as usize].process as usize;
         if slot >= counted.len() || !has_engine(state, stream.context) {
             continue;
@@ -229,7 +225,6 @@ fn group_on(
     (here && kernel_head(stream, index, queues).is_some()).then_some(context.group)
 }
 
-/// Whether the group on the engine has work for it.
 fn has_work(state: &State, queues: &dyn Queues, at: usize) -> bool {
     let group = state.engines.rows[at].group;
     let streams = state.streams.live().iter().enumerate();

@@ -227,9 +227,7 @@ fn log(state: &mut State, rules: &Rules, raised: &Raised<'_>) {
     let slot = (raised.due_ns > state.now_ns)
         .then(|| state.pending_faults.claim(|fault| fault.due_ns == 0))
         .flatten();
-    let Some(slot) = slot else {
-        return write(state, rules, cause, server, xid);
-    };
+    let Some(slot) = slot else { return write(state, rules, cause, server, xid) };
     state.pending_faults.rows[slot] =
         PendingFault { due_ns: raised.due_ns, cause: Some(cause), server, xid };
 }

@@ -41,7 +41,6 @@ pub fn limits(state: &State, rules: &Rules, running: &[Running]) -> Vec<Limit> {
     found.limits
 }
 
-/// Limits that are being collected.
 struct Limits<'r> {
     running: &'r [Running],
     /// The highest priority of any kernel.

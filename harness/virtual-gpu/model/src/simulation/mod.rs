@@ -86,7 +86,6 @@ impl Bound {
 pub trait Queues {
     /// The operation with this sequence number.
     fn op(&self, stream: usize, seq: u64) -> Op;
-    /// Stores when an event was recorded.
     fn set_event_time(&self, event: u32, time_ns: u64);
     /// Stores when an operation started and ended.
     fn put_span(&self, stream: usize, seq: u64, span: Interval);

@@ -2,14 +2,12 @@
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $cause:ident $fault:literal,)*) => {
-        /// Why a context fails.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Cause {
             $($(#[$doc])* $cause),*
         }
 
-        /// Number of causes.
         pub const CAUSES: usize = [$($fault),*].len();
 
         impl Cause {

@@ -13,7 +13,6 @@ pub const INSTANCES: usize = 9;
 pub const ENGINES: usize = 17;
 /// Maximum number of MPS control daemons.
 pub const DAEMONS: usize = 16;
-/// Maximum number of MPS servers.
 pub const SERVERS: usize = 32;
 /// Maximum number of static SM partitions over all daemons.
 pub const PARTITIONS: usize = 64;
@@ -26,7 +25,6 @@ pub const WHOLE: u32 = 0;
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct GpuInstance {
-    /// Whether the row is in use.
     pub live: bool,
     pub id: u32,
     /// Changes when the row is reused, so that old handles are invalid.
@@ -66,7 +64,6 @@ impl Default for CopyEngine {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ComputeEngine {
-    /// Whether the row is in use.
     pub live: bool,
     /// Number that NVML gives the compute instance, within its GPU instance.
     pub id: u32,
@@ -158,7 +155,6 @@ pub struct MigMode {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct MpsDaemon {
-    /// Whether the row is in use.
     pub live: bool,
     /// Static SM partitions instead of percentages.
     pub static_partitions: bool,
@@ -187,7 +183,6 @@ pub enum ServerState {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct MpsServer {
-    /// Whether the row is in use.
     pub live: bool,
     pub state: ServerState,
     pub daemon: u32,
@@ -206,7 +201,6 @@ pub struct MpsServer {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct SmPartition {
-    /// Whether the row is in use.
     pub live: bool,
     pub daemon: u32,
     /// Number by which clients select it.
@@ -218,7 +212,6 @@ pub struct SmPartition {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct MemoryGroup {
-    /// Whether the row is in use.
     pub live: bool,
     pub key: u64,
     pub soft_bytes: u64,

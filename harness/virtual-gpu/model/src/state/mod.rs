@@ -29,9 +29,7 @@ pub use xid::{PENDING_FAULTS, PendingFault, XIDS, Xid};
 pub const PARTICIPANTS: usize = 128;
 /// Maximum number of processes.
 pub const PROCESSES: usize = 96;
-/// Maximum number of contexts.
 pub const CONTEXTS: usize = 96;
-/// Maximum number of streams.
 pub const STREAMS: usize = 128;
 /// Maximum number of device events.
 pub const EVENTS: usize = 65_536;
@@ -69,9 +67,7 @@ pub struct Process {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Context {
-    /// Whether the slot is in use.
     pub live: bool,
-    /// Process slot.
     pub process: u32,
     /// Sticky `CUresult`, 0 if none.
     pub sticky: i32,
@@ -143,7 +139,6 @@ impl Default for Context {
     }
 }
 
-/// What a stream's operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum OpKind {
@@ -166,7 +161,6 @@ pub enum OpKind {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Op {
-    /// What it does.
     pub kind: OpKind,
     /// It lasts for a time, not for an amount of work: a kernel that spins until a deadline
     /// progresses while it is preempted.
@@ -208,15 +202,11 @@ pub enum Head {
     Started,
 }
 
-/// One stream: a queue of operations.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Stream {
-    /// Whether the slot is in use.
     pub live: bool,
-    /// State of the head.
     pub head: Head,
-    /// Context slot.
     pub context: u32,
     /// Priority; lower numbers go first.
     pub priority: i32,
@@ -260,11 +250,9 @@ pub struct Interval {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Allocation {
-    /// Whether the slot is in use.
     pub live: bool,
     /// Context slot that owns it; [`NONE`] if it was allocated without a context.
     pub context: u32,
-    /// Process slot that owns it.
     pub process: u32,
     /// Row of the GPU instance that it lies in.
     pub instance: u32,
@@ -274,7 +262,6 @@ pub struct Allocation {
     pub bytes: u64,
     /// Length used, in whole pages.
     pub taken: u64,
-    /// Unique number.
     pub number: u64,
 }
 
@@ -315,7 +302,6 @@ macro_rules! state {
         }
 
         impl State {
-            /// A new device.
             pub fn new($($argument: $given),*) -> Box<Self> {
                 Box::new(Self { $($field: $first),* })
             }
@@ -335,7 +321,6 @@ state! {
     plain now_ns: u64 = 0,
     /// Transactions so far; a count that stands shows a stall.
     plain transactions: u64 = 0,
-    /// Seed of the planted noise.
     plain seed: u64 = seed,
     /// Until then a caller holds the driver's lock.
     plain driver_busy_until_ns: u64 = 0,
@@ -347,7 +332,6 @@ state! {
     plain dram_share: u64 = 0,
     /// Time that DRAM was in use, each nanosecond weighed with the share, in fixed point.
     plain dram_busy: u128 = 0,
-    /// Xids ever raised.
     plain xids_raised: u64 = 0,
     /// Valid length of the kernel-log file.
     plain kernel_log_bytes: u64 = 0,
@@ -366,23 +350,18 @@ state! {
     used instances: Table<GpuInstance, INSTANCES> = division::whole_instance(),
     /// Compute engines, which run kernels.
     used engines: Table<ComputeEngine, ENGINES> = division::whole_engine(),
-    /// MPS control daemons.
     used daemons: Table<MpsDaemon, DAEMONS> = Table::new(),
     used servers: Table<MpsServer, SERVERS> = Table::new(),
-    /// Static SM partitions.
     used partitions: Table<SmPartition, PARTITIONS> = Table::new(),
     /// Memory limits of control groups.
     used memory_groups: Table<MemoryGroup, MEMORY_GROUPS> = Table::new(),
-    /// The window of utilisation that is filling.
     plain window: Window = Window::default(),
-    /// Threads.
     used participants: Table<Participant, PARTICIPANTS> = Table::new(),
     used processes: Table<Process, PROCESSES> = Table::new(),
     used contexts: Table<Context, CONTEXTS> = Table::new(),
     used streams: Table<Stream, STREAMS> = Table::new(),
     /// Device memory; copied by version.
     if_changed allocations: Table<Allocation, ALLOCATIONS> = Table::new(),
-    /// Allocations ever made.
     plain allocations_made: u64 = 0,
     /// The last Xids; copied by version.
     if_changed xids: Table<Xid, XIDS> = Table::new(),

@@ -11,7 +11,6 @@ pub enum ParticipantStatus {
     Waiting,
 }
 
-/// Wait condition of a participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Condition {

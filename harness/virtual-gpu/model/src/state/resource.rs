@@ -10,7 +10,6 @@ macro_rules! resources {
             $($(#[$doc])* $resource),*
         }
 
-        /// Number of resources.
         pub const RESOURCES: usize = Resource::ALL.len();
 
         impl Resource {
@@ -34,7 +33,6 @@ resources! {
     Fp32 Sm,
     /// Double-precision pipe.
     Fp64 Sm,
-    /// Integer pipe.
     Int Sm,
     /// Special functions and conversions.
     Sfu Sm,
@@ -42,7 +40,6 @@ resources! {
     Tensor Sm,
     /// L1 and shared memory.
     Shared Sm,
-    /// Address translation.
     // The last-level TLB is shared under MIG (STAR, arXiv 2404.18361).
     Tlb Device,
     /// Atomic units.
@@ -52,7 +49,6 @@ resources! {
     L2 Memory,
     /// DRAM bandwidth.
     Dram Memory,
-    /// Kernel dispatch.
     // Compute instances start kernels concurrently (MIG user guide); one dispatch unit each
     // is inferred.
     FrontEnd Engine,

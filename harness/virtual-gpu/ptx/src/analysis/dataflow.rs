@@ -59,9 +59,7 @@ fn only_writes_follow(func: &FuncCode, at: usize) -> bool {
             | Inst::Fetch(_)
             | Inst::BraTable { .. }
             | Inst::Call { .. }
-            | Inst::Bar(_) => {
-                return false;
-            }
+            | Inst::Bar(_) => return false,
             _ => {}
         }
         if step + 1 < func.code.len() {

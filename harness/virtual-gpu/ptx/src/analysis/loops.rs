@@ -22,9 +22,7 @@ pub(crate) fn loops(func: &FuncCode) -> Vec<Loop> {
 
 /// The candidate for which a step is the back edge.
 fn candidate(func: &FuncCode, back: usize) -> Option<Loop> {
-    let Inst::Bra { target } = func.code[back] else {
-        return None;
-    };
+    let Inst::Bra { target } = func.code[back] else { return None };
     let head = target as usize;
     let guard = func.info[back].guard?;
     if head > back || !(head..=back).all(|at| can_extrapolate(func, at, head, back)) {
@@ -33,12 +31,8 @@ fn candidate(func: &FuncCode, back: usize) -> Option<Loop> {
     // No branch lies between the comparison and the back edge, and nothing else sets its predicate.
     let predicate = first_predicate(func) + usize::from(guard.row);
     let mut makers = (head..back).filter(|&at| writes(func, at).any(|row| row == predicate));
-    let (test, None) = (makers.next()?, makers.next()) else {
-        return None;
-    };
-    let Inst::SetP(SetP { kind, cmp, p, combine: None, .. }) = func.code[test] else {
-        return None;
-    };
+    let (test, None) = (makers.next()?, makers.next()) else { return None };
+    let Inst::SetP(SetP { kind, cmp, p, combine: None, .. }) = func.code[test] else { return None };
     let is_integer = matches!(kind, CmpKind::U32 | CmpKind::S32 | CmpKind::U64 | CmpKind::S64)
         && matches!(cmp, Cmp::Eq | Cmp::Ne | Cmp::Lt | Cmp::Le | Cmp::Gt | Cmp::Ge);
     let operands: Vec<usize> = reads(func, test).collect();

@@ -23,8 +23,7 @@ impl<'a> Decoder<'a, '_> {
                     return self.fail("`bra` takes a label");
                 };
                 self.branches.push((self.here(), self.names.scope_id(), label, mods.line));
-                self.emit(Class::Control, Inst::Bra { target: 0 });
-                Ok(())
+                self.emit_last(Class::Control, Inst::Bra { target: 0 })
             }
             "brx" => {
                 if !mods.take("idx") {
@@ -35,8 +34,7 @@ impl<'a> Decoder<'a, '_> {
                 };
                 let index = self.read_u32(&index)?;
                 self.table_uses.push((self.here(), table, mods.line));
-                self.emit(Class::Control, Inst::BraTable { index, table: 0 });
-                Ok(())
+                self.emit_last(Class::Control, Inst::BraTable { index, table: 0 })
             }
             "call" => self.call(mods),
             "nanosleep" => {
@@ -45,8 +43,7 @@ impl<'a> Decoder<'a, '_> {
                 }
                 let [a] = self.take(mods)?;
                 let a = self.read_u32(&a)?;
-                self.emit(Class::Other, Inst::Nanosleep(a));
-                Ok(())
+                self.emit_last(Class::Other, Inst::Nanosleep(a))
             }
             base => {
                 let [] = self.take(mods)?;
@@ -56,8 +53,7 @@ impl<'a> Decoder<'a, '_> {
                     "trap" => Inst::Trap,
                     _ => Inst::Brkpt,
                 };
-                self.emit(Class::Control, inst);
-                Ok(())
+                self.emit_last(Class::Control, inst)
             }
         }
     }
@@ -88,9 +84,7 @@ impl<'a> Decoder<'a, '_> {
             [Operand::Name(target, 0)] => (&[][..], *target, &[][..], &[][..]),
             _ => return self.fail("the accepted form is `call (returns), target, (arguments)`"),
         };
-        if prototype.len() > 1 {
-            return mods.unsupported();
-        }
+        mods.refuse(prototype.len() > 1)?;
         let (returns, args) = (self.param_words(returns)?, self.param_words(args)?);
         let callee = match self.register(target)? {
             Some((Reg::R64(row), _)) => Callee::Indirect(self.reads64(row)),
@@ -112,8 +106,7 @@ impl<'a> Decoder<'a, '_> {
         }
         let site = self.out.calls.len() as u32;
         self.out.calls.push(CallSite { callee, args, returns });
-        self.emit(Class::Control, Inst::Call { site });
-        Ok(())
+        self.emit_last(Class::Control, Inst::Call { site })
     }
 
     fn callee(&self, name: &str, returns: &[ParamWords], args: &[ParamWords]) -> Loaded<Callee> {
@@ -151,11 +144,9 @@ impl<'a> Decoder<'a, '_> {
             }
             _ => return mods.unsupported(),
         }
-        self.emit(Class::Other, Inst::Nop);
-        Ok(())
+        self.emit_last(Class::Other, Inst::Nop)
     }
 
-    /// Decodes a body and resolves its labels.
     pub(crate) fn body(mut self, stmts: &[Stmt<'a>], end_line: u32) -> Loaded<FuncCode> {
         for stmt in stmts {
             self.statement(stmt)?;
@@ -290,8 +281,7 @@ impl<'a> Decoder<'a, '_> {
             }
             _ => (self.write(&d, Ty::B32)?, NO_ROW),
         };
-        self.emit(Class::Other, Inst::Shfl(Shfl { mode, d, p, a, b, c, members }));
-        Ok(())
+        self.emit_last(Class::Other, Inst::Shfl(Shfl { mode, d, p, a, b, c, members }))
     }
 
     fn vote(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
@@ -305,8 +295,7 @@ impl<'a> Decoder<'a, '_> {
             (VoteMode::All | VoteMode::Any | VoteMode::Uni, Ty::Pred) => self.write_pred_op(&d)?,
             _ => return mods.unsupported(),
         };
-        self.emit(Class::Other, Inst::Vote { mode, d, p, members });
-        Ok(())
+        self.emit_last(Class::Other, Inst::Vote { mode, d, p, members })
     }
 
     /// `wmma.mma` of 16 by 16 by 16 with half-precision factors and single-precision sums (PTX ISA,
@@ -316,9 +305,7 @@ impl<'a> Decoder<'a, '_> {
         let form = mods.take("mma") && mods.take("sync") && mods.take("aligned");
         let layouts = [(); 2].map(|()| mods.take_any(&["row", "col"]).is_some());
         let shape = mods.take("m16n16k16") && mods.ty()? == Ty::F32 && mods.ty()? == Ty::F32;
-        if !form || layouts != [true; 2] || !shape {
-            return mods.unsupported();
-        }
+        mods.refuse(!form || layouts != [true; 2] || !shape)?;
         let [d, a, b, c] = self.take(mods)?;
         let (a, b) = (self.fragment(&a, Ty::B32)?, self.fragment(&b, Ty::B32)?);
         let c = self.fragment(&c, Ty::F32)?;
@@ -330,8 +317,7 @@ impl<'a> Decoder<'a, '_> {
         }
         self.out.products.push(Product { d: rows, a, b, c });
         let product = self.out.products.len() as u32 - 1;
-        self.emit(Class::Tensor, Inst::Wmma { product, members });
-        Ok(())
+        self.emit_last(Class::Tensor, Inst::Wmma { product, members })
     }
 
     fn eight(&self, op: &Operand<'a>) -> Loaded<[Operand<'a>; 8]> {
@@ -361,9 +347,7 @@ impl<'a> Decoder<'a, '_> {
             None => return mods.unsupported(),
         };
         let ty = mods.ty()?;
-        if !matches!(ty, Ty::B32 | Ty::B64) {
-            return mods.unsupported();
-        }
+        mods.refuse(!matches!(ty, Ty::B32 | Ty::B64))?;
         let [d, a, members] = self.take(mods)?;
         let a = self.read(&a, ty)?;
         let members = self.read_u32(&members)?;
@@ -374,8 +358,7 @@ impl<'a> Decoder<'a, '_> {
             }
             _ => (self.write(&d, Ty::B32)?, NO_ROW),
         };
-        self.emit(Class::Other, Inst::Match { wide: ty.is_wide(), all, d, p, a, members });
-        Ok(())
+        self.emit_last(Class::Other, Inst::Match { wide: ty.is_wide(), all, d, p, a, members })
     }
 
     pub(crate) fn barrier(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
@@ -416,15 +399,12 @@ impl<'a> Decoder<'a, '_> {
         let (id, threads) = match rest {
             [id] if bar.kind != BarKind::Arrive => (id, None),
             [id, threads] => (id, Some(threads)),
-            _ => {
-                return self.fail(format!("`{}` has the wrong number of operands", mods.opcode));
-            }
+            _ => return self.fail(format!("`{}` has the wrong number of operands", mods.opcode)),
         };
         bar.id = self.read_u32(id)?;
         if let Some(threads) = threads {
             bar.threads = self.read_u32(threads)?;
         }
-        self.emit(Class::Barrier, Inst::Bar(bar));
-        Ok(())
+        self.emit_last(Class::Barrier, Inst::Bar(bar))
     }
 }

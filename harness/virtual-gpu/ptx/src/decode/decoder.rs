@@ -198,6 +198,12 @@ impl<'a, 'g> Decoder<'a, 'g> {
         if ty.is_wide() { self.writes64(row) } else { self.writes32(row) }
     }
 
+    /// Emits what ends the decoding of a statement.
+    pub(crate) fn emit_last(&mut self, class: Class, inst: Inst) -> Loaded<()> {
+        self.emit(class, inst);
+        Ok(())
+    }
+
     /// Appends a step with the reads and writes recorded since the last one.
     pub(crate) fn emit(&mut self, class: Class, inst: Inst) {
         self.class = class;
@@ -316,9 +322,7 @@ impl<'a> Decoder<'a, '_> {
     /// A source at least as wide as `ty`, for `st`, `cvt` and `atom` (PTX ISA, "Operand Size
     /// Exceeding Instruction-Type Size"): the low bits count.
     pub(crate) fn read_relaxed(&mut self, op: &Operand<'a>, ty: Ty) -> Loaded<Row> {
-        let Operand::Name(name, 0) = op else {
-            return self.immediate(op, ty);
-        };
+        let Operand::Name(name, 0) = op else { return self.immediate(op, ty) };
         let (reg, declared) = self.need_register(name)?;
         if declared.bytes() < ty.bytes() {
             return self.wrong_size(name, declared, ty);

@@ -145,7 +145,10 @@ impl<'a> Mods<'a> {
         if self.rest.is_empty() { Ok(()) } else { self.unsupported() }
     }
 
-    /// The error of an unsupported opcode.
+    pub(crate) fn refuse(&self, refused: bool) -> Loaded<()> {
+        if refused { self.unsupported() } else { Ok(()) }
+    }
+
     pub(crate) fn unsupported<T>(&self) -> Loaded<T> {
         Err(PtxError::new(self.line, format!("instruction `{}` is not supported", self.opcode)))
     }

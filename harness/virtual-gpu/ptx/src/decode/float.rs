@@ -22,9 +22,7 @@ impl<'a> Decoder<'a, '_> {
         let approximate = base == "div" && mods.take_any(&["approx", "full"]).is_some();
         let mode = mods.fmode();
         // Directed rounding of doubles needs wider arithmetic than the host has.
-        if ty == Ty::F64 && (!mode.is_plain() || approximate || nan) {
-            return mods.unsupported();
-        }
+        mods.refuse(ty == Ty::F64 && (!mode.is_plain() || approximate || nan))?;
         let directed = mode.round != Round::Nearest;
         match base {
             "fma" | "mad" => self.fma(mods, ty, mode),
@@ -110,9 +108,7 @@ impl<'a> Decoder<'a, '_> {
         if ty.is_half() {
             return self.half(mods, ty, false);
         }
-        if !ty.is_float() {
-            return mods.unsupported();
-        }
+        mods.refuse(!ty.is_float())?;
         let approximate = mods.take("approx");
         let mode = mods.fmode();
         if mods.base == "copysign" && mode.is_plain() && !approximate {
@@ -152,21 +148,17 @@ impl<'a> Decoder<'a, '_> {
         let mask = self.const64(Const64::Bits(!0 << 32))?;
         let (a, b) = (self.reads64(d), self.reads64(mask));
         self.writes64(d);
-        self.emit(Class::Other, Inst::Int64 { op: IntOp::And, d, a, b });
-        Ok(())
+        self.emit_last(Class::Other, Inst::Int64 { op: IntOp::And, d, a, b })
     }
 
     fn testp(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
         let what = mods.need(TestOp::parse)?;
         let ty = mods.ty()?;
-        if !ty.is_float() || ty.is_half() {
-            return mods.unsupported();
-        }
+        mods.refuse(!ty.is_float() || ty.is_half())?;
         let [d, a] = self.take(mods)?;
         let a = self.read(&a, ty)?;
         let d = self.write_pred_op(&d)?;
-        self.emit(simple_class(ty), Inst::Testp { wide: ty.is_wide(), what, d, a });
-        Ok(())
+        self.emit_last(simple_class(ty), Inst::Testp { wide: ty.is_wide(), what, d, a })
     }
 
     pub(crate) fn cvt(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
@@ -174,9 +166,7 @@ impl<'a> Decoder<'a, '_> {
             return self.cvt_pair(mods, ty);
         }
         let (to, from) = (mods.ty()?, mods.ty()?);
-        if to == Ty::Pred || from == Ty::Pred || to.bytes() == 1 && from.is_float() {
-            return mods.unsupported();
-        }
+        mods.refuse(to == Ty::Pred || from == Ty::Pred || to.bytes() == 1 && from.is_float())?;
         let integral = mods.take_any(&["rni", "rzi", "rmi", "rpi"]);
         let mut mode = mods.fmode();
         match integral {
@@ -188,9 +178,7 @@ impl<'a> Decoder<'a, '_> {
         if from.is_float() && !to.is_float() && integral.is_none() {
             return self.fail(format!("`{}` needs .rni, .rzi, .rmi or .rpi", mods.opcode));
         }
-        if integral.is_some() && !from.is_float() {
-            return mods.unsupported();
-        }
+        mods.refuse(integral.is_some() && !from.is_float())?;
         let [d, a] = self.take(mods)?;
         let a = self.special_or(a)?;
         let a = self.read_relaxed(&a, from)?;

@@ -48,18 +48,14 @@ impl<'a> Decoder<'a, '_> {
             _ => return mods.unsupported(),
         };
         let mode = mods.fmode();
-        if mode.round != Round::Nearest || mode.ftz {
-            return mods.unsupported();
-        }
+        mods.refuse(mode.round != Round::Nearest || mode.ftz)?;
         let operands = mods.operands();
         let sources = match op {
             Op::One(_) => 1,
             Op::Two(_) => 2,
             Op::Fused => 3,
         };
-        let [d, from @ ..] = &operands[..] else {
-            return mods.unsupported();
-        };
+        let [d, from @ ..] = &operands[..] else { return mods.unsupported() };
         if from.len() != sources {
             return self.fail(format!("`{}` takes {} operands", mods.opcode, sources + 1));
         }
@@ -84,8 +80,7 @@ impl<'a> Decoder<'a, '_> {
 
     fn move_to(&mut self, d: &Operand<'a>, ty: Ty, a: Row) -> Loaded<()> {
         let d = self.write(d, ty)?;
-        self.emit(Class::Other, Inst::Mov32 { d, a });
-        Ok(())
+        self.emit_last(Class::Other, Inst::Mov32 { d, a })
     }
 
     /// The row of one result, read already; of a pair, the number at bit `shift`.
@@ -139,9 +134,7 @@ impl<'a> Decoder<'a, '_> {
     pub(super) fn cvt_pair(&mut self, mods: &mut Mods<'a>, ty: Ty) -> Loaded<()> {
         let from = mods.ty()?;
         let mode = mods.fmode();
-        if from != Ty::F32 || mode.round != Round::Nearest || mode.ftz {
-            return mods.unsupported();
-        }
+        mods.refuse(from != Ty::F32 || mode.round != Round::Nearest || mode.ftz)?;
         let [d, upper, lower] = self.take(mods)?;
         let word = self.new32()?;
         for (source, shift) in [(lower, 0), (upper, 16)] {

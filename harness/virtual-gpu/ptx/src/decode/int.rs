@@ -25,9 +25,7 @@ impl<'a> Decoder<'a, '_> {
         if ty.is_float() {
             return self.float(mods, ty);
         }
-        if ty.bytes() < 2 || matches!(ty, Ty::B16 | Ty::B32 | Ty::B64) {
-            return mods.unsupported();
-        }
+        mods.refuse(ty.bytes() < 2 || matches!(ty, Ty::B16 | Ty::B32 | Ty::B64))?;
         if matches!(mods.base, "add" | "sub" | "mad") && mods.take("cc") {
             return self.carry_of(mods, ty, false, true);
         }
@@ -79,16 +77,13 @@ impl<'a> Decoder<'a, '_> {
 
     pub(crate) fn int_unary(&mut self, op: IntUn, ty: Ty, mods: &mut Mods<'a>) -> Loaded<()> {
         let [d, a] = self.take(mods)?;
-        if ty.bytes() == 2 && op == IntUn::Brev {
-            return mods.unsupported();
-        }
+        mods.refuse(ty.bytes() == 2 && op == IntUn::Brev)?;
         let a = self.read_extended(&a, ty)?;
         self.reads_row(ty, a);
         let d = self.write(&d, ty)?;
         let wide = ty.is_wide();
         let inst = if wide { Inst::IntUn64 { op, d, a } } else { Inst::IntUn32 { op, d, a } };
-        self.emit(Class::Int, inst);
-        Ok(())
+        self.emit_last(Class::Int, inst)
     }
 
     pub(super) fn mul(&mut self, mods: &mut Mods<'a>, ty: Ty) -> Loaded<()> {
@@ -108,8 +103,7 @@ impl<'a> Decoder<'a, '_> {
                     4 => Inst::Mov64 { d, a: product },
                     _ => Inst::Mov32 { d, a: product },
                 };
-                self.emit(Class::Int, inst);
-                Ok(())
+                self.emit_last(Class::Int, inst)
             }
             _ => mods.unsupported(),
         }
@@ -200,9 +194,7 @@ impl<'a> Decoder<'a, '_> {
         reads: bool,
         writes: bool,
     ) -> Loaded<()> {
-        if ty.bytes() < 4 || ty.is_float() {
-            return mods.unsupported();
-        }
+        mods.refuse(ty.bytes() < 4 || ty.is_float())?;
         // The condition code register is a predicate of the function without a name in the text.
         let carry = self.pred_row(CARRY)?;
         let (d, a, b) = if mods.base.starts_with("mad") {
@@ -218,14 +210,12 @@ impl<'a> Decoder<'a, '_> {
         self.reads_pred(PredRef { row: carry, negated: false });
         self.writes_pred(carry);
         let (wide, sub) = (ty.is_wide(), mods.base.starts_with("sub"));
-        self.emit(Class::Int, Inst::Carry { wide, sub, reads, writes, carry, d, a, b });
-        Ok(())
+        self.emit_last(Class::Int, Inst::Carry { wide, sub, reads, writes, carry, d, a, b })
     }
 
     // Shifts, bit fields and bit counts (PTX ISA, "Integer Arithmetic Instructions" and "Logic and
     // Shift Instructions").
 
-    /// The operations that only integers have.
     pub(crate) fn integer(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
         let shift_amount = mods.take("shiftamt");
         if matches!(mods.base, "dp4a") {
@@ -234,12 +224,8 @@ impl<'a> Decoder<'a, '_> {
         let lop_table = mods.base == "lop3";
         let ty = mods.ty()?;
         let bytes = ty.bytes();
-        if ty.is_float() || ty == Ty::Pred || bytes < 2 {
-            return mods.unsupported();
-        }
-        if shift_amount && mods.base != "bfind" {
-            return mods.unsupported();
-        }
+        mods.refuse(ty.is_float() || ty == Ty::Pred || bytes < 2)?;
+        mods.refuse(shift_amount && mods.base != "bfind")?;
         match (mods.base, bytes) {
             ("rem", _) if ty != Ty::B16 && ty != Ty::B32 && ty != Ty::B64 => {
                 let op = if ty.is_signed() { IntOp::RemS } else { IntOp::RemU };
@@ -274,8 +260,7 @@ impl<'a> Decoder<'a, '_> {
                 let (start, len) = (self.read_u32(&start)?, self.read_u32(&len)?);
                 let d = self.write(&d, ty)?;
                 let signed = ty.is_signed();
-                self.emit(Class::Int, Inst::Bfe64 { signed, d, a, start, len });
-                Ok(())
+                self.emit_last(Class::Int, Inst::Bfe64 { signed, d, a, start, len })
             }
             ("bfi", 4 | 8) => self.bfi(mods, ty),
             ("prmt", 4) => self.prmt(mods),
@@ -305,16 +290,14 @@ impl<'a> Decoder<'a, '_> {
         let d = self.write(&d, Ty::U32)?;
         let wide = ty.is_wide();
         let inst = if wide { Inst::Count64 { op, d, a } } else { Inst::Count32 { op, d, a } };
-        self.emit(Class::Int, inst);
-        Ok(())
+        self.emit_last(Class::Int, inst)
     }
 
     pub(crate) fn ternary(&mut self, op: TriOp, mods: &mut Mods<'a>) -> Loaded<()> {
         let [d, a, b, c] = self.take(mods)?;
         let (a, b, c) = (self.read_u32(&a)?, self.read_u32(&b)?, self.read_u32(&c)?);
         let d = self.write(&d, Ty::B32)?;
-        self.emit(Class::Int, Inst::Tri32 { op, d, a, b, c });
-        Ok(())
+        self.emit_last(Class::Int, Inst::Tri32 { op, d, a, b, c })
     }
 
     pub(super) fn funnel(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
@@ -338,8 +321,7 @@ impl<'a> Decoder<'a, '_> {
             true => Inst::Bfi64 { d, a, b, start, len },
             false => Inst::Bfi32 { d, a, b, start, len },
         };
-        self.emit(Class::Int, inst);
-        Ok(())
+        self.emit_last(Class::Int, inst)
     }
 
     pub(super) fn prmt(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
@@ -347,8 +329,7 @@ impl<'a> Decoder<'a, '_> {
         let [d, a, b, c] = self.take(mods)?;
         let (a, b, c) = (self.read_u32(&a)?, self.read_u32(&b)?, self.read_u32(&c)?);
         let d = self.write(&d, Ty::B32)?;
-        self.emit(Class::Int, Inst::Prmt { mode, d, a, b, c });
-        Ok(())
+        self.emit_last(Class::Int, Inst::Prmt { mode, d, a, b, c })
     }
 
     pub(super) fn lop3(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
@@ -358,8 +339,7 @@ impl<'a> Decoder<'a, '_> {
         };
         let (a, b, c) = (self.read_u32(&a)?, self.read_u32(&b)?, self.read_u32(&c)?);
         let d = self.write(&d, Ty::B32)?;
-        self.emit(Class::Int, Inst::Lop3 { table: table as u8, d, a, b, c });
-        Ok(())
+        self.emit_last(Class::Int, Inst::Lop3 { table: table as u8, d, a, b, c })
     }
 
     pub(super) fn mul24(&mut self, mods: &mut Mods<'a>, ty: Ty) -> Loaded<()> {

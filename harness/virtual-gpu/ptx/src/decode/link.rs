@@ -226,9 +226,7 @@ pub(super) fn resolve_inits(
     globals: &Globals<'_>,
 ) -> Loaded<Vec<Symbol>> {
     for var in raw.vars.iter().filter(|var| var.space != Space::Shared) {
-        let Some(index) = globals.symbols.get(var.name) else {
-            continue;
-        };
+        let Some(index) = globals.symbols.get(var.name) else { continue };
         let symbol = &mut symbols[*index as usize];
         for value in &var.init {
             let at = symbol.init.len() as u64;
@@ -269,9 +267,7 @@ pub(super) struct SharedLayout {
 
 impl SharedLayout {
     pub(super) fn add(&mut self, var: &RawVar<'_>) -> Loaded<Var> {
-        let Some(elements) = var.elements else {
-            return Ok(Var::DynamicShared);
-        };
+        let Some(elements) = var.elements else { return Ok(Var::DynamicShared) };
         let at = self.bytes.next_multiple_of(var.align);
         let size = elements.checked_mul(u64::from(var.ty.bytes()));
         let end = size.and_then(|size| size.checked_add(u64::from(at)));
@@ -310,9 +306,7 @@ pub(super) fn check_calls(code: &[FuncCode]) -> Loaded<()> {
         for (inst, info) in func.code.iter().zip(&func.info) {
             let Inst::Call { site } = inst else { continue };
             let site = &func.calls[*site as usize];
-            let Callee::Direct(target) = site.callee else {
-                continue;
-            };
+            let Callee::Direct(target) = site.callee else { continue };
             let callee = &code[target as usize];
             let fits = bytes(&callee.params) == bytes(&site.args)
                 && bytes(&callee.returns) == bytes(&site.returns);

@@ -15,30 +15,24 @@ impl<'a> Decoder<'a, '_> {
     /// `and`, `or`, `xor`, `not`, `cnot`, on values and predicates.
     pub(crate) fn bitwise(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
         let ty = mods.ty()?;
-        if !matches!(ty, Ty::Pred | Ty::B16 | Ty::B32 | Ty::B64) {
-            return mods.unsupported();
-        }
+        mods.refuse(!matches!(ty, Ty::Pred | Ty::B16 | Ty::B32 | Ty::B64))?;
         match (mods.base, ty) {
             ("not", Ty::Pred) => {
                 let [d, a] = self.take(mods)?;
                 let a = self.read_pred(&a)?;
                 let d = self.write_pred_op(&d)?;
                 let a = PredRef { negated: !a.negated, ..a };
-                self.emit(Class::Int, Inst::MovP { d, a });
-                Ok(())
+                self.emit_last(Class::Int, Inst::MovP { d, a })
             }
             ("cnot", Ty::Pred) => mods.unsupported(),
             ("not", _) => self.int_unary(IntUn::Not, ty, mods),
             ("cnot", _) => self.int_unary(IntUn::Cnot, ty, mods),
             (base, Ty::Pred) => {
-                let Some(op) = BoolOp::parse(base) else {
-                    return mods.unsupported();
-                };
+                let Some(op) = BoolOp::parse(base) else { return mods.unsupported() };
                 let [d, a, b] = self.take(mods)?;
                 let (a, b) = (self.read_pred(&a)?, self.read_pred(&b)?);
                 let d = self.write_pred_op(&d)?;
-                self.emit(Class::Int, Inst::Logic { op, d, a, b });
-                Ok(())
+                self.emit_last(Class::Int, Inst::Logic { op, d, a, b })
             }
             (base, _) => {
                 let op = match base {
@@ -69,9 +63,7 @@ impl<'a> Decoder<'a, '_> {
         let ordered = !matches!(cmp, Cmp::Eq | Cmp::Ne);
         let float_only = ordered && !matches!(cmp, Cmp::Lt | Cmp::Le | Cmp::Gt | Cmp::Ge);
         let untyped = matches!(ty, Ty::B16 | Ty::B32 | Ty::B64);
-        if float_only && !ty.is_float() || untyped && ordered || ftz && ty != Ty::F32 {
-            return mods.unsupported();
-        }
+        mods.refuse(float_only && !ty.is_float() || untyped && ordered || ftz && ty != Ty::F32)?;
         let kind = match ty {
             Ty::F16 | Ty::Bf16 => CmpKind::F32,
             Ty::F32 if ftz => CmpKind::F32Ftz,
@@ -114,16 +106,13 @@ impl<'a> Decoder<'a, '_> {
             }
             _ => setp.p = self.write_pred_op(&d)?,
         }
-        self.emit(Class::Int, Inst::SetP(setp));
-        Ok(())
+        self.emit_last(Class::Int, Inst::SetP(setp))
     }
 
     /// `set`: a comparison with the result all ones or 1.0 instead of a predicate.
     pub(crate) fn set(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
         let (to, ty) = (mods.ty()?, mods.ty()?);
-        if !matches!(to, Ty::U32 | Ty::S32 | Ty::F32 | Ty::F16) {
-            return mods.unsupported();
-        }
+        mods.refuse(!matches!(to, Ty::U32 | Ty::S32 | Ty::F32 | Ty::F16))?;
         let (d, mut setp) = self.compare(mods, ty)?;
         let p = self.new_pred()?;
         setp.p = self.writes_pred(p);
@@ -136,16 +125,13 @@ impl<'a> Decoder<'a, '_> {
         let (a, b) = (self.const32(yes)?, self.const32(0)?);
         let p = self.reads_pred(PredRef { row: p, negated: false });
         let d = self.write(&d, to)?;
-        self.emit(Class::Int, Inst::Sel32 { d, a, b, p });
-        Ok(())
+        self.emit_last(Class::Int, Inst::Sel32 { d, a, b, p })
     }
 
     pub(crate) fn select(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
         let ftz = mods.base == "slct" && mods.take("ftz");
         let ty = mods.ty()?;
-        if ty.bytes() < 2 {
-            return mods.unsupported();
-        }
+        mods.refuse(ty.bytes() < 2)?;
         let [d, a, b, c] = self.take(mods)?;
         let (a, b) = (self.read(&a, ty)?, self.read(&b, ty)?);
         if mods.base == "selp" {
@@ -159,9 +145,7 @@ impl<'a> Decoder<'a, '_> {
         let selector = mods.ty()?;
         // Flushing a subnormal selector to zero makes it pass `>= 0`; no checked-in kernel compiles
         // to it.
-        if ftz || !matches!(selector, Ty::S32 | Ty::F32) {
-            return mods.unsupported();
-        }
+        mods.refuse(ftz || !matches!(selector, Ty::S32 | Ty::F32))?;
         let c = self.read(&c, selector)?;
         let float = selector == Ty::F32;
         let d = self.write(&d, ty)?;
@@ -170,8 +154,7 @@ impl<'a> Decoder<'a, '_> {
             (false, true) => Inst::Tri32 { op: TriOp::SelectF, d, a, b, c },
             (false, false) => Inst::Tri32 { op: TriOp::SelectS, d, a, b, c },
         };
-        self.emit(Class::Int, inst);
-        Ok(())
+        self.emit_last(Class::Int, inst)
     }
 
     pub(crate) fn mov(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
@@ -181,8 +164,7 @@ impl<'a> Decoder<'a, '_> {
             _ if ty == Ty::Pred => {
                 let a = self.read_pred(&a)?;
                 let d = self.write_pred_op(&d)?;
-                self.emit(Class::Other, Inst::MovP { d, a });
-                Ok(())
+                self.emit_last(Class::Other, Inst::MovP { d, a })
             }
             _ if ty.bytes() < 2 => mods.unsupported(),
             (_, Operand::Vector(parts)) => self.pack(mods, &d, parts, ty),
@@ -199,8 +181,7 @@ impl<'a> Decoder<'a, '_> {
         let a = self.read(a, ty)?;
         let d = self.write(d, ty)?;
         let inst = if ty.is_wide() { Inst::Mov64 { d, a } } else { Inst::Mov32 { d, a } };
-        self.emit(Class::Other, inst);
-        Ok(())
+        self.emit_last(Class::Other, inst)
     }
 
     /// `mov` from a special register or of an address.
@@ -232,12 +213,8 @@ impl<'a> Decoder<'a, '_> {
     /// The operand itself, or the value of the special register that it names. Of those, programs
     /// of PTX 1 convert 16 bits.
     pub(super) fn special_or(&mut self, a: Operand<'a>) -> Loaded<Operand<'a>> {
-        let Operand::Name(name, 0) = a else {
-            return Ok(a);
-        };
-        let (None, Some(which)) = (self.register(name)?, special(name)) else {
-            return Ok(a);
-        };
+        let Operand::Name(name, 0) = a else { return Ok(a) };
+        let (None, Some(which)) = (self.register(name)?, special(name)) else { return Ok(a) };
         let value = Operand::Name(SPECIAL, 0);
         self.mov_special(&value, which, Ty::U32)?;
         Ok(value)
@@ -254,8 +231,7 @@ impl<'a> Decoder<'a, '_> {
         }
         let d = self.write(d, ty)?;
         let inst = if wide { Inst::Special64 { d, which } } else { Inst::Special32 { d, which } };
-        self.emit(Class::Other, inst);
-        Ok(())
+        self.emit_last(Class::Other, inst)
     }
 
     /// `mov.b64 %rd, {a, b}`.
@@ -299,8 +275,7 @@ impl<'a> Decoder<'a, '_> {
             }
             None => Inst::Mov32 { d: self.write(d, ty)?, a: low },
         };
-        self.emit(Class::Other, inst);
-        Ok(())
+        self.emit_last(Class::Other, inst)
     }
 
     /// `mov.b64 {a, b}, %rd`.

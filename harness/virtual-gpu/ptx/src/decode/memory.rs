@@ -76,9 +76,7 @@ impl<'a> Decoder<'a, '_> {
             None => 1,
         };
         let ty = mods.ty()?;
-        if ty == Ty::Pred || ty.bytes() * u32::from(vector) > 16 {
-            return mods.unsupported();
-        }
+        mods.refuse(ty == Ty::Pred || ty.bytes() * u32::from(vector) > 16)?;
         Ok((vector, ty))
     }
 
@@ -133,9 +131,7 @@ impl<'a> Decoder<'a, '_> {
         self.hints(mods);
         let space = mods.space();
         let (vector, ty) = self.shape(mods)?;
-        if space == Space::Const {
-            return mods.unsupported();
-        }
+        mods.refuse(space == Space::Const)?;
         let [address, a] = self.take(mods)?;
         let parts = self.elements(&a, vector)?;
         match self.location(&address, space)? {
@@ -280,8 +276,7 @@ impl<'a> Decoder<'a, '_> {
             4 => Inst::Mov32 { d: word, a },
             _ => Inst::Insert { d: word, a, ty, shift: (at % 4 * 8) as u8 },
         };
-        self.emit(Class::Other, inst);
-        Ok(())
+        self.emit_last(Class::Other, inst)
     }
 
     pub(crate) fn atom(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
@@ -407,20 +402,16 @@ impl<'a> Decoder<'a, '_> {
         }
         let b = self.const64(Const64::Bits(base))?;
         let op = if to { IntOp::Sub } else { IntOp::Add };
-        self.emit(Class::Int, Inst::Int64 { op, d, a, b });
-        Ok(())
+        self.emit_last(Class::Int, Inst::Int64 { op, d, a, b })
     }
 
     pub(crate) fn isspacep(&mut self, mods: &mut Mods<'a>) -> Loaded<()> {
         let space = mods.space();
-        if matches!(space, Space::Generic | Space::Param) {
-            return mods.unsupported();
-        }
+        mods.refuse(matches!(space, Space::Generic | Space::Param))?;
         let [d, a] = self.take(mods)?;
         let a = self.read(&a, Ty::U64)?;
         let d = self.write_pred_op(&d)?;
-        self.emit(Class::Int, Inst::IsSpace { space, d, a });
-        Ok(())
+        self.emit_last(Class::Int, Inst::IsSpace { space, d, a })
     }
 
     /// Whether `name` is a 64-bit register.

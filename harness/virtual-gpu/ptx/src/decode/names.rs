@@ -70,7 +70,6 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Identity of the innermost scope.
     pub(crate) fn scope_id(&self) -> u32 {
         self.scopes.last().map_or(0, |scope| scope.id)
     }

@@ -19,9 +19,7 @@ impl<'a> Decoder<'a, '_> {
         let four = mods.take("v4");
         let (ty, at) = (mods.ty()?, mods.ty()?);
         let known = matches!(ty, Ty::F32 | Ty::S32 | Ty::U32) && matches!(at, Ty::F32 | Ty::S32);
-        if !four || !known {
-            return mods.unsupported();
-        }
+        mods.refuse(!four || !known)?;
         let [d, source] = self.take(mods)?;
         let (Operand::Vector(parts), Operand::Texel(object, position)) = (&d, &source) else {
             return self.fail("`tex` takes four registers and `[object, {coordinates}]`");
@@ -40,7 +38,6 @@ impl<'a> Decoder<'a, '_> {
             *row = self.write(one, ty)?;
         }
         let fetch = Fetch { d: to, object, at: rows, by_float: at == Ty::F32 };
-        self.emit(Class::LoadGlobal, Inst::Fetch(fetch));
-        Ok(())
+        self.emit_last(Class::LoadGlobal, Inst::Fetch(fetch))
     }
 }

@@ -85,9 +85,7 @@ impl WarpMemory<'_, '_, '_> {
             return false;
         }
         let total = 32 * size;
-        let Ok(location) = self.memory.locate(all[0], total, true) else {
-            return false;
-        };
+        let Ok(location) = self.memory.locate(all[0], total, true) else { return false };
         for write in [true, false] {
             self.footprint.mark(location.range, location.offset, total, write);
         }

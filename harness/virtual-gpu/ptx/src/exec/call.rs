@@ -213,7 +213,6 @@ fn copy_words(from: &Frame, to: &mut Frame, source: ParamWords, target: ParamWor
     }
 }
 
-/// An argument of a built-in function.
 fn argument(frame: &Frame, site: &CallSite, index: usize, lane: usize) -> u64 {
     let words = site.args[index];
     let low = u64::from(frame.r32[usize::from(words.row)][lane]);

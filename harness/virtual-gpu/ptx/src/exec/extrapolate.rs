@@ -126,9 +126,7 @@ fn extrapolate(
     changed.sort_unstable();
     changed.dedup();
     let adds = steps(exit_operands(func, candidate, &changed)?, func, snapshots, mask)?;
-    let Inst::SetP(test) = &func.code[candidate.test as usize] else {
-        return None;
-    };
+    let Inst::SetP(test) = &func.code[candidate.test as usize] else { return None };
     let negated = func.info[candidate.back as usize].guard.is_some_and(|g| g.negated);
     let is_wide = !matches!(test.kind, CmpKind::U32 | CmpKind::S32);
     let flat = |row: u16| usize::from(row) + if is_wide { three.r32.len() } else { 0 };

@@ -352,7 +352,6 @@ fn finish_f64(cvt: &Cvt, value: f64) -> u64 {
     clamped.to_bits()
 }
 
-/// The nearest integral value in the rounding direction.
 fn integral(value: f64, round: Round) -> f64 {
     match round {
         Round::Nearest => value.round_ties_even(),

@@ -398,9 +398,7 @@ pub(crate) fn testp(what: TestOp, wide: bool, bits: u64) -> bool {
 /// `add.cc`, `addc`, `sub.cc`, `subc`. After a subtraction the flag holds the borrow, which `subc`
 /// subtracts (PTX ISA, "Extended-Precision Integer Arithmetic").
 pub(crate) fn carry(frame: &mut Frame, inst: &Inst, active: u32) {
-    let Inst::Carry { wide, sub, reads, writes, carry, d, a, b } = *inst else {
-        return;
-    };
+    let Inst::Carry { wide, sub, reads, writes, carry, d, a, b } = *inst else { return };
     let flags = frame.preds[usize::from(carry)];
     let mut out_flags = 0u32;
     let width = if wide { 64 } else { 32 };

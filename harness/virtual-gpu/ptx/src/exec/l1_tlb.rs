@@ -85,9 +85,7 @@ impl L1Tlb {
             if address < first || address > last {
                 return 1;
             }
-            let Some(count) = self.words.get_mut(&address) else {
-                return 1;
-            };
+            let Some(count) = self.words.get_mut(&address) else { return 1 };
             *count += 1;
             return *count;
         }

@@ -2,7 +2,6 @@
 
 /// Reads of the lane's memory that formatting needs.
 pub(crate) trait Source {
-    /// Why a read failed.
     type Error;
     /// `bytes` (at most 8) at a generic address.
     fn read(&mut self, addr: u64, bytes: u64) -> Result<u64, Self::Error>;

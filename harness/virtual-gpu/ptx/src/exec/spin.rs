@@ -144,9 +144,7 @@ fn polled(
         }
     };
     let found = region.clone().find_map(|at| Some((at, read(at)?)));
-    let Some((at, (base, offset))) = found else {
-        return (None, func.info[back as usize].line);
-    };
+    let Some((at, (base, offset))) = found else { return (None, func.info[back as usize].line) };
     let flat = u32::from(func.rows32) + u32::from(base);
     let written = |at: usize| {
         let (from, to) = func.info[at].writes;

@@ -6,7 +6,6 @@ use crate::fault::FaultKind;
 use crate::operands::{PredRef, Row};
 use crate::program::{Row32, Row64, Template};
 
-/// Wait state of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Ready,
@@ -250,7 +249,6 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Resets the frame for a new call.
     pub(crate) fn reset(&mut self, function: usize, template: &Template, preds: u16, flat: usize) {
         self.function = function;
         self.r32.clone_from(&template.r32);
@@ -292,30 +290,12 @@ impl Frame {
 
     #[inline(always)]
     pub(crate) fn set32(&mut self, row: Row, active: u32, values: &Row32) {
-        let old = &mut self.r32[usize::from(row)];
-        if active == u32::MAX {
-            *old = *values;
-        } else {
-            for lane in 0..32 {
-                if active >> lane & 1 == 1 {
-                    old[lane] = values[lane];
-                }
-            }
-        }
+        set_lanes(&mut self.r32[usize::from(row)], active, values);
     }
 
     #[inline(always)]
     pub(crate) fn set64(&mut self, row: Row, active: u32, values: &Row64) {
-        let old = &mut self.r64[usize::from(row)];
-        if active == u32::MAX {
-            *old = *values;
-        } else {
-            for lane in 0..32 {
-                if active >> lane & 1 == 1 {
-                    old[lane] = values[lane];
-                }
-            }
-        }
+        set_lanes(&mut self.r64[usize::from(row)], active, values);
     }
 
     /// One lane of the bank that `wide` selects.
@@ -350,4 +330,17 @@ impl Frame {
 
 pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     (0..32).filter(move |lane| mask >> lane & 1 == 1)
+}
+
+#[inline(always)]
+fn set_lanes<T: Copy>(old: &mut [T; 32], active: u32, values: &[T; 32]) {
+    if active == u32::MAX {
+        *old = *values;
+    } else {
+        for lane in 0..32 {
+            if active >> lane & 1 == 1 {
+                old[lane] = values[lane];
+            }
+        }
+    }
 }

@@ -37,7 +37,6 @@ pub(super) struct WatchedLoop {
     pub(super) snapshots: Vec<Snapshot>,
 }
 
-/// The loops that a warp is executing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WatchedLoops {
     pub(super) all: Vec<WatchedLoop>,
@@ -59,9 +58,7 @@ impl WatchedLoops {
 
     /// Called when the warp resumes: takes the counts of the other warps out of the comparison.
     pub(crate) fn resume(&mut self, counts: &Counts, touched_bytes: u64) {
-        let Some((then, bytes)) = self.left.take() else {
-            return;
-        };
+        let Some((then, bytes)) = self.left.take() else { return };
         let others = counts.since(&then);
         for snapshot in self.all.iter_mut().flat_map(|watch| &mut watch.snapshots) {
             snapshot.counts.add(&others);

@@ -76,9 +76,7 @@ impl<'a> Parser<'a> {
 
     fn version(&mut self) -> Loaded<(u32, u32)> {
         // `7.8` lexes as one decimal number.
-        let Kind::F64(bits) = self.kind() else {
-            return self.expected("a version such as 7.8");
-        };
+        let Kind::F64(bits) = self.kind() else { return self.expected("a version such as 7.8") };
         let tenths = (f64::from_bits(bits) * 10.0).round();
         if !(10.0..1000.0).contains(&tenths) {
             return self.fail("the version is not accepted: use 1.0 to 9.5");

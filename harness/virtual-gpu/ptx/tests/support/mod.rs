@@ -255,7 +255,6 @@ pub fn mixed<A: Value, B: Value, C: Value, R: Value>(
     Row { snippet, result: R::REGISTER, reference: Box::new(reference) }
 }
 
-/// A row whose operands have one type.
 pub fn row<T: Value, R: Value>(snippet: &'static str, reference: fn(T, T, T) -> R) -> Row {
     mixed(snippet, reference)
 }

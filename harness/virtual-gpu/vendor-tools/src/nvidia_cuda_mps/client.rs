@@ -77,7 +77,6 @@ pub fn send(pipe: &Path, command: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Prints an answer to standard output.
 pub fn print(text: &str) {
     let mut out = io::stdout().lock();
     // A closed standard output is ignored.

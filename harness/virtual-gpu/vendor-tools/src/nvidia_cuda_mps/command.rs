@@ -14,7 +14,6 @@ use gpubench_virtual_gpu_model::state::{MpsDaemon, MpsServer, State};
 /// The only device of a daemon, by its number in commands.
 pub const DEVICE: &str = "0";
 
-/// Runs a command and returns its answer.
 pub fn answer(daemon: &Daemon, words: &[&str]) -> String {
     // Lists contain live processes only.
     let alive = daemon.device.reap_dead_processes().map_err(MpsError::from);

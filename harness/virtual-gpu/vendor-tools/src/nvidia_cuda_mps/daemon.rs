@@ -34,9 +34,26 @@ pub struct Daemon {
     pub changed: Condvar,
 }
 
+/// Features of protocol version 3, as the daemon has them by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Features {
+    pub memacct: bool,
+    /// Clients share the context of their server. Otherwise each keeps its own.
+    pub context_share: bool,
+    /// The same for clients at the daemon's own socket.
+    pub default_socket: bool,
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        Self { memacct: true, context_share: true, default_socket: true }
+    }
+}
+
 /// State shared by the threads of a daemon.
 #[derive(Default)]
 pub struct Shared {
+    pub features: Features,
     pub servers: Vec<Running>,
     pub named: Vec<NamedServer>,
     /// Every process that ever connected as a client, for the log.
@@ -60,19 +77,23 @@ impl Daemon {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line to a log.
     pub fn note(&self, which: Which, text: &str) {
         self.log.write(which, self.device.now_ns(), text);
     }
 
     /// The answer to a client: its server, or a refusal.
     pub fn admit(&self, pid: u32, uid: u32, namespace_id: Option<&NamespaceId>) -> String {
+        let features = self.shared().features;
+        let shares = features.context_share && (namespace_id.is_some() || features.default_socket);
         let found = match namespace_id {
             Some(namespace_id) => self.named(uid, namespace_id),
+            None if !shares => Ok((0, ClientRequest::default())),
             None => self.server(uid).map(|row| (row, ClientRequest::default())),
         };
         match found {
-            Ok((row, bounds)) => {
+            Ok((row, mut bounds)) => {
+                // Without memory accounting nothing limits the memory of a context of its own.
+                bounds.memory_limit = bounds.memory_limit.filter(|_| shares || features.memacct);
                 let mut shared = self.shared();
                 shared.clients.insert(pid);
                 match namespace_id {
@@ -84,7 +105,7 @@ impl Daemon {
                 drop(shared);
                 let text = format!("NEW CLIENT {pid} from user {uid}: Server already exists");
                 self.note(Which::Control, &text);
-                placement::admitted(row, &bounds)
+                placement::admitted(shares.then_some(row), &bounds)
             }
             Err(error) => {
                 let text = format!("client {pid} of user {uid} refused: {error}");
@@ -116,7 +137,11 @@ impl Daemon {
         let mut namespaces = server.namespaces.iter();
         let namespace = namespaces.find(|known| known.name == namespace_id.namespace);
         let gone = || refused(format!("namespace {} is gone", namespace_id.namespace));
-        Ok((server.row, namespace.ok_or_else(gone)?.bounds))
+        let bounds = namespace.ok_or_else(gone)?.bounds;
+        let mps = self.device.machine().mps.as_ref();
+        let is_bound = mps.is_some_and(|mps| mps.server_bounds_namespaces);
+        let of_server = server.namespaces.first().filter(|_| is_bound);
+        Ok((server.row, of_server.map_or(bounds, |server| bounds.within(&server.bounds))))
     }
 
     /// The row of the server for a user's clients; starts one if needed. One user is served at a

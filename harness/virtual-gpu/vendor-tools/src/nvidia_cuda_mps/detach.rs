@@ -22,6 +22,9 @@ pub fn start(programs: &Programs, options: &Options) -> Result<(), MpsError> {
         command.arg("-multiuser-server");
     }
     command.args(["-p", &options.protocol.to_string()]);
+    if let Some(file) = &options.apply {
+        command.arg("-a").arg(file);
+    }
     let start = |source| MpsError::Start { what: "the MPS control daemon", source };
     let mut child = command
         .env(WAITED_FOR, "1")

@@ -15,7 +15,7 @@ use super::log::{Log, Which};
 use super::named::NamespaceId;
 use super::socket::bind;
 use super::{CONTROL, Folders, MpsError, Options, Programs};
-use super::{act, command, detach, open_device, set_process_name, v3, watch};
+use super::{act, command, detach, file, open_device, set_process_name, v3, watch};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::host_process::own_uid;
 use gpubench_virtual_gpu_driver::placement::{self, CONTROL_SOCKET};
@@ -55,6 +55,9 @@ pub fn run(programs: &Programs, options: &Options) -> Result<(), MpsError> {
         changed: Condvar::new(),
         device,
     });
+    if let Some(path) = &options.apply {
+        file::apply(&daemon, Path::new(path))?;
+    }
     let listener = directory.listen()?;
     daemon.note(Which::Control, &starting(&directory.folder));
     let accepting = Arc::clone(&daemon);
@@ -170,7 +173,6 @@ pub fn serve(daemon: &Arc<Daemon>, mut stream: UnixStream, namespace_id: Option<
     let _ = stream.write_all(answer.as_bytes());
 }
 
-/// The handler of connections at the socket of a namespace.
 pub fn handler(
     daemon: &Arc<Daemon>,
     namespace_id: NamespaceId,

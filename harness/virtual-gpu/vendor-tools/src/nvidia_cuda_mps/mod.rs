@@ -14,6 +14,7 @@ mod client;
 mod command;
 mod daemon;
 mod detach;
+mod file;
 mod listen;
 mod log;
 mod named;
@@ -43,7 +44,6 @@ use options::{Mode, Options};
 
 /// Name of the command for daemon and front end.
 pub const CONTROL: &str = "nvidia-cuda-mps-control";
-/// Name of the server's command.
 pub const SERVER: &str = "nvidia-cuda-mps-server";
 const LOG_DIRECTORY: &str = "/var/log/nvidia-mps";
 
@@ -59,8 +59,8 @@ pub struct Programs {
 #[derive(Debug, thiserror::Error)]
 pub enum MpsError {
     #[error(
-        "unknown option {0:?} (accepted: -d, -f, -v, -q, -p 2|3, -S, --static-partitioning, \
-         -multiuser-server, or a command)"
+        "unknown option {0:?} (accepted: -a FILE, -d, -f, -v, -q, -p 2|3, -S, \
+         --static-partitioning, -multiuser-server, or a command)"
     )]
     Option(String),
     #[error("protocol version {0:?} is not available (accepted: 2, and 3 from driver 615 on)")]

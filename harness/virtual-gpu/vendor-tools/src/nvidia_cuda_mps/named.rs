@@ -31,7 +31,6 @@ pub struct Namespace {
     pub socket: NamespaceSocket,
 }
 
-/// Identifies a namespace of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespaceId {
     pub server: String,

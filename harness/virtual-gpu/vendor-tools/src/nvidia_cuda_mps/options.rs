@@ -4,7 +4,6 @@ use std::ffi::OsString;
 
 use super::MpsError;
 
-/// Mode of the control command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Front end with commands from standard input.
@@ -15,20 +14,25 @@ pub(super) enum Mode {
     Version,
 }
 
-/// The options of the control command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) mode: Mode,
     pub(super) static_partitions: bool,
     pub(super) multiuser: bool,
-    /// Version of the interface.
     pub(super) protocol: u32,
+    /// Configuration file that the daemon applies when it starts.
+    pub(super) apply: Option<OsString>,
 }
 
 /// Parses the argument vector of the control command.
 pub(super) fn parse(argv: &[OsString]) -> Result<Options, MpsError> {
-    let mut options =
-        Options { mode: Mode::Front, static_partitions: false, multiuser: false, protocol: 2 };
+    let mut options = Options {
+        static_partitions: false,
+        multiuser: false,
+        protocol: 2,
+        mode: Mode::Front,
+        apply: None,
+    };
     let mut protocol = std::env::var("CUDA_MPS_PROTOCOL_VERSION").ok();
     let mut words = argv.iter().skip(1).map(|word| word.to_string_lossy());
     while let Some(word) = words.next() {
@@ -45,6 +49,10 @@ pub(super) fn parse(argv: &[OsString]) -> Result<Options, MpsError> {
                 let rest: Vec<_> = words.by_ref().collect();
                 let all = [module].into_iter().chain(rest.iter().map(AsRef::as_ref));
                 options.mode = Mode::Command(all.collect::<Vec<&str>>().join(" "));
+            }
+            "-a" | "--apply" => {
+                let file = words.next().ok_or_else(|| MpsError::Option(word.into_owned()))?;
+                options.apply = Some(OsString::from(&*file));
             }
             // The environment overrides the option (MPS documentation, release 615).
             "-p" | "--protocol" => {
@@ -88,9 +96,12 @@ mod tests {
             ("control -d -S -multiuser-server", Mode::Background, true, true, 2),
             ("control --static-partitioning -f", Mode::Foreground, true, false, 2),
         ] {
-            let want = Options { mode, static_partitions, multiuser, protocol };
+            let want = Options { mode, static_partitions, multiuser, protocol, apply: None };
             assert_eq!(of(line), Ok(want), "{line}");
         }
+        let applied = of("control -d -p 3 -a mps.toml").map(|options| options.apply);
+        assert_eq!(applied, Ok(Some(OsString::from("mps.toml"))));
+        assert!(of("control -d -a").is_err());
         assert!(of("control -x").is_err_and(|error| error.contains("\"-x\"")));
         assert!(of("control -d -p 4").is_err_and(|error| error.contains("\"4\"")));
     }

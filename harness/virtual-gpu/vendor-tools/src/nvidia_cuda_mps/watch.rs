@@ -74,7 +74,6 @@ pub fn stop(daemon: &Daemon, shared: &mut Shared, index: usize) -> Result<(), Mp
     Ok(())
 }
 
-/// State that has been logged.
 struct Logged {
     xids: u64,
     faulty: [bool; SERVERS],

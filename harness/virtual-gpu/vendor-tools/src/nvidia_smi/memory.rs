@@ -22,7 +22,6 @@ pub(super) struct Request {
     limits: Option<(u64, u64)>,
 }
 
-/// The options of the command line.
 #[derive(Debug, Default)]
 struct Options {
     group: Option<String>,

@@ -85,9 +85,7 @@ pub fn answer(args: &[OsString], device: &Device) -> Result<Answer, DeviceError>
 }
 
 fn parse<'a>(args: &[&'a str]) -> Result<(Request, Option<&'a str>), Answer> {
-    let [first, rest @ ..] = args else {
-        return Ok((Request::Query(query::Request::Table), None));
-    };
+    let [first, rest @ ..] = args else { return Ok((Request::Query(query::Request::Table), None)) };
     if *first == memory::NAME {
         let (request, id) = memory::parse(rest)?;
         return Ok((Request::Memory(request), id));
@@ -142,9 +140,7 @@ fn list(device: &Device) -> Result<Answer, DeviceError> {
 
 fn set(device: &Device, level: u32) -> Result<Answer, DeviceError> {
     let not_supported = || Ok(refusal(NOT_SUPPORTED, "Timeslice: Not Supported"));
-    let Some(slice_ns) = device.machine().slice_ns(level) else {
-        return not_supported();
-    };
+    let Some(slice_ns) = device.machine().slice_ns(level) else { return not_supported() };
     if !device.session().privileged {
         return Ok(refusal(NO_PERMISSION, "Insufficient Permissions"));
     }

@@ -11,7 +11,6 @@ use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::nvml::Error;
 use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
 
-/// What is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request {
     Table,
@@ -67,7 +66,6 @@ pub(super) fn answer(request: &Request, device: &Device) -> Result<Answer, Error
     Ok(Answer { text, code: 0 })
 }
 
-/// The time in the form of strftime(3).
 fn time(form: &std::ffi::CStr) -> String {
     let mut text = [0_u8; 64];
     // SAFETY: valid pointers, and a buffer with its length.
@@ -194,7 +192,6 @@ fn rows(csv: &Csv, device: &Device) -> Result<Answer, Error> {
     Ok(Answer { text, code: 0 })
 }
 
-/// The figures of a process.
 fn of_process(process: &Running, device: &Device) -> Vec<Fact> {
     let row = |names, value: String, unit| Fact { names, place: "", value: Some(value), unit };
     let machine = device.machine();
@@ -210,7 +207,6 @@ fn of_process(process: &Running, device: &Device) -> Vec<Fact> {
 
 /// What differs in the table between branches of the driver.
 struct Form {
-    /// Width of the middle column.
     middle: usize,
     /// First character of the line under the versions.
     corner: char,
@@ -237,7 +233,6 @@ impl Form {
         }
     }
 
-    /// The line of the versions.
     fn header(&self, version: &str, cuda: &str) -> String {
         let (driver, width, title) = self.versions;
         format!("| NVIDIA-SMI {version:<23}{driver}{version:<width$}{title}{cuda:<9}|\n")
@@ -285,7 +280,6 @@ fn table(device: &Device) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The lines of the device.
 fn device_rows(device: &Device, w: usize) -> Result<String, Error> {
     let facts = facts(device)?;
     let of = |name: &str| {

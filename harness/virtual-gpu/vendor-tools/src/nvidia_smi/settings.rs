@@ -45,7 +45,6 @@ fn mode_of(text: &str) -> Option<ComputeMode> {
     numbered.or(named)
 }
 
-/// Carries the request out.
 pub(super) fn answer(setting: Setting, device: &Device) -> Result<Answer, DeviceError> {
     if matches!(setting, Setting::Mig(_)) && device.machine().mig.is_none() {
         return Ok(refusal(NOT_SUPPORTED, "MIG mode: Not Supported"));

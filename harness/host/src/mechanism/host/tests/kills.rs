@@ -1,6 +1,7 @@
 //! A process is killed before and after every step of making and undoing changes. The cleanup then
 //! restores the host to its initial state.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use super::{initial, unclean};
 use crate::device::mig::Placement;
 use crate::mechanism::host::fake::{FakeHost, State};
-use crate::mechanism::host::{Change, DaemonConfig, Found, Guard, JournalLocation};
+use crate::mechanism::host::{Change, DaemonConfig, Found, Guard, JournalLocation, Step};
 use crate::mechanism::host::{Recovered, Recovery, When, leftovers, recover};
 
 const GPU: &str = "GPU-kill-test";
@@ -45,7 +46,14 @@ fn changes() -> Vec<Change> {
                 device: GPU.to_owned(),
                 static_partitions: false,
                 protocol: 3,
+                configuration: None,
             },
+        },
+        Change::Command {
+            mechanism: "described".to_owned(),
+            enter: Step { run: "enter described".to_owned(), limit_s: 1 },
+            leave: Step { run: "leave described".to_owned(), limit_s: 1 },
+            variables: BTreeMap::new(),
         },
     ]
 }
@@ -121,7 +129,7 @@ fn restores_the_host_after_a_kill_at_any_step() {
         assert_eq!(left, None, "killed at step {steps}");
     }
     // Seven changes are made and undone, each with a step before and after.
-    assert_eq!(completed_at, Some(28));
+    assert_eq!(completed_at, Some(32));
 }
 
 #[test]

@@ -119,7 +119,6 @@ c_structs! {
 }
 
 impl ProfileCounts {
-    /// Those of a profile.
     pub(super) const fn of(profile: &Description) -> Self {
         Self {
             slice_count: profile.slices,

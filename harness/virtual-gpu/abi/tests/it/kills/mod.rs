@@ -110,9 +110,7 @@ fn kill_all(test: &str, mechanism: Mechanism) -> Result<(), Error> {
             serves_afterwards(stage, &machine, kills.sharing, &borrowed(env))?;
         }
         check_xids_of_kills(stage, kills.count)?;
-        let Some(daemon) = ground.daemon.take() else {
-            return Ok(());
-        };
+        let Some(daemon) = ground.daemon.take() else { return Ok(()) };
         let is_named = matches!(kills.sharing, Sharing::Memory(_));
         let quit = if is_named { "quit" } else { "quit -t 5" };
         assert_eq!(daemon.command(quit)?, "");

@@ -11,7 +11,6 @@ const PRIORITIES: &str = "open; alloc 64; recreate priority 1000000";
 
 const LIMIT_MIB: u64 = 8192;
 
-/// Kills under one mechanism.
 pub struct Kills {
     pub count: usize,
     pub sharing: Sharing,
@@ -32,7 +31,8 @@ pub const fn kills(mechanism: Mechanism) -> Option<Kills> {
         Mechanism::MigMps => (50, Sharing::MigMps(["50", "100"]), SCRIPT),
         Mechanism::GreenContext => (50, Sharing::NoSetup(mechanism), GREENS),
         Mechanism::StreamPriority => (50, Sharing::NoSetup(mechanism), PRIORITIES),
-        Mechanism::Hami => return None,
+        // Its clients have contexts of their own, as under time-slicing.
+        Mechanism::Hami | Mechanism::TimeSlicingCapped => return None,
     };
     Some(Kills { count, sharing, script })
 }

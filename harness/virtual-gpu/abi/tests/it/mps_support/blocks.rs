@@ -57,7 +57,6 @@ impl Blocks {
     }
 }
 
-/// Changes the seed of all noise.
 pub fn reseed(device: &Device, seed: u64) -> Result<(), Error> {
     Ok(device.transact(|state, _| state.seed = 1_000 + seed)?)
 }

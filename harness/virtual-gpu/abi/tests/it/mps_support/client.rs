@@ -90,7 +90,6 @@ struct Client {
 }
 
 impl Client {
-    /// Runs a step and returns its output.
     fn step(&mut self, device: &Device, words: &[&str]) -> Result<Option<String>, Error> {
         let code = match words {
             ["at", ms] => {

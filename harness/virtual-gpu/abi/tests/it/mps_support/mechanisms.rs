@@ -23,6 +23,7 @@ mechanisms! {
     Exclusive "exclusive",
     ExclusiveProcess "exclusive-process",
     TimeSlicing "time-slicing",
+    TimeSlicingCapped "time-slicing-capped",
     Mps "mps",
     MpsQuota "mps-quota",
     MpsStatic "mps-static",

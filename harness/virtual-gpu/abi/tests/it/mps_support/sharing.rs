@@ -75,7 +75,6 @@ pub struct SharedDevice<'a> {
     stage: &'a Stage,
     sharing: Sharing,
     instances: Vec<String>,
-    /// The daemon, where there is one.
     pub daemon: Option<Daemon>,
     pub env: [Env; 2],
 }
@@ -123,9 +122,7 @@ impl<'a> SharedDevice<'a> {
 
     /// Starts the daemon, in place of one that may have died, and configures it.
     pub fn start_daemon(&mut self) -> Result<(), Error> {
-        let Some(flags) = self.sharing.daemon() else {
-            return Ok(());
-        };
+        let Some(flags) = self.sharing.daemon() else { return Ok(()) };
         drop(self.daemon.take());
         let visible: &[_] = match (self.sharing, self.instances.first()) {
             (Sharing::MigMps(_), Some(first)) => &[(VISIBLE, first.as_str())],
@@ -143,9 +140,7 @@ impl<'a> SharedDevice<'a> {
 
     /// Creates the named server and its namespaces, where needed.
     fn create_server(&self) -> Result<(), Error> {
-        let Sharing::Memory(limits_mib) = self.sharing else {
-            return Ok(());
-        };
+        let Sharing::Memory(limits_mib) = self.sharing else { return Ok(()) };
         self.configure("server create one", "")?;
         for (name, mib) in ["a", "b"].into_iter().zip(limits_mib) {
             self.configure(&format!("namespace create {name} --server=one"), "")?;

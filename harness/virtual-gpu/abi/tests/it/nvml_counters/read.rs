@@ -30,7 +30,6 @@ pub struct Reader {
     answers: Answers,
 }
 
-/// A value of a plain getter.
 fn plain<T: Default + Into<f64>>(getter: Getter<T>, device: DeviceHandle) -> Result<f64, i32> {
     // SAFETY: a valid pointer.
     out(T::default(), |to| unsafe { getter(device, to) }).map(Into::into)

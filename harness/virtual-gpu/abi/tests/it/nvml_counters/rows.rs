@@ -57,7 +57,6 @@ const fn hopper(name: &'static str, work: Want, fault: Want) -> Row {
     Row { name, wants: [[work, fault], [none, none]] }
 }
 
-/// Every row.
 pub const ROWS: &[Row] = &[
     both("utilisation gpu", Rises, Ignored),
     both("utilisation memory", Rises, Ignored),

@@ -76,7 +76,6 @@ pub struct Filled {
     pub device: DeviceHandle,
 }
 
-/// Creates one.
 pub fn filled(device: DeviceHandle) -> Result<Filled, Error> {
     let gpu = create(device, THREE, None).map_err(|code| format!("instance: {code}"))?;
     let compute = create_compute(gpu, THREE_SLICES).map_err(|code| format!("CI: {code}"))?;

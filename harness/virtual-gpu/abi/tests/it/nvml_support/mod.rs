@@ -169,7 +169,6 @@ impl Tenant {
         self.0.id()
     }
 
-    /// Kills and reaps it.
     pub fn kill(mut self) -> Result<(), Error> {
         self.0.kill()?;
         self.0.wait()?;
@@ -235,10 +234,8 @@ pub const NUMBERS: &[(Getter<u32>, u32)] = &[
     (nvmlDeviceGetCurrPcieLinkWidth, 16),
 ];
 
-/// A getter of one value.
 pub type Getter<T> = unsafe extern "C" fn(DeviceHandle, *mut T) -> i32;
 
-/// One value.
 pub fn figure<T: Default>(getter: Getter<T>, device: DeviceHandle) -> Result<T, Error> {
     let mut found = T::default();
     // SAFETY: a valid pointer.
@@ -274,7 +271,6 @@ pub fn text(room: u32, call: impl FnOnce(*mut c_char, u32) -> i32) -> Result<Str
     Ok(String::from_utf8(buffer[..end].to_vec())?)
 }
 
-/// Launches, with an error for a code.
 pub fn launch(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> Result<(), Error> {
     ok(crate::driver_support::launch(function, grid, block, args))
 }

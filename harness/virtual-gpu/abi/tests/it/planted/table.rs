@@ -57,6 +57,8 @@ const CONCURRENT: &str = "kernels of all tenants run concurrently";
 const ONE_PROCESS: &str = "tenants are one process with one address space: its fault ends them all";
 const NO_SERVER: &str = "there is no server that has to recover";
 const NOT_LIMITED: &str = "it limits no tenant";
+const OWN_CONTEXTS: &str =
+    "clients take turns as under time-slicing; the harness plants and finds its cap";
 const ALL_MEMORY: &str = "memory is not limited, or divided physically";
 
 /// The harness's tests of figures planted under HAMi. A figure with noise has its test with and
@@ -80,6 +82,8 @@ const fn entry(figure: Figure, mechanism: Mechanism) -> Entry {
     use Figure as F;
     use Mechanism as M;
     match (figure, mechanism) {
+        (_, M::TimeSlicingCapped) => Entry::None(OWN_CONTEXTS),
+
         (F::Launch, M::Hami) => WithHarness(of_harness(figure)),
         (F::Launch, _) => Measured,
 

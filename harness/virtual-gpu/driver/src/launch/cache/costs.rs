@@ -80,9 +80,7 @@ impl CostCache {
             let index = |start: &u64| launch.pointees.iter().position(|other| other == start);
             all.iter().map(index).collect()
         };
-        let (Some(reads), Some(writes)) = (of(&outcome.reads), of(&outcome.writes)) else {
-            return;
-        };
+        let (Some(reads), Some(writes)) = (of(&outcome.reads), of(&outcome.writes)) else { return };
         let line = Line { cost: outcome.cost, by_clock: outcome.by_clock, reads, writes };
         if self.lines.len() < LINES_MAX && !self.lines.contains_key(key) {
             // A cost that cannot be stored is computed again.

@@ -11,7 +11,6 @@ use gpubench_virtual_gpu_model::mig;
 
 /// A compute instance as it is.
 pub struct Description {
-    /// The handle of its MIG device.
     pub device: Handle,
     pub gpu_instance: Handle,
     pub id: u32,
@@ -32,7 +31,6 @@ pub fn create(gpu: &Instance, profile_id: u32) -> Result<Handle, Error> {
     Ok(made)
 }
 
-/// Ends an instance.
 pub fn destroy(compute: &Instance) -> Result<(), Error> {
     let device = &compute.device;
     privileged(device)?;
@@ -41,7 +39,6 @@ pub fn destroy(compute: &Instance) -> Result<(), Error> {
     take_time(device)
 }
 
-/// The instances of a profile within a GPU instance.
 pub fn of_profile(gpu: &Instance, profile_id: u32) -> Result<Vec<Handle>, Error> {
     privileged(&gpu.device)?;
     let slices = sizes(gpu, profile_id)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::handles::{Instance, Kind, handle};
 use super::mode::supported;
 use super::slice;
+use crate::code::refuse;
 use crate::device::Device;
 use crate::handles::Handle;
 use crate::nvml::Error;
@@ -13,9 +14,7 @@ use gpubench_virtual_gpu_model::state::{State, WHOLE};
 
 /// The MIG device under which programs find a compute instance by its index.
 pub fn by_index(device: &Device, index: u32) -> Result<Handle, Error> {
-    if index >= supported(device)?.slices {
-        return Err(Error::InvalidArgument);
-    }
+    refuse(index >= supported(device)?.slices, Error::InvalidArgument)?;
     let found = device.shared().read(|state| {
         let row = in_order(state).get(index as usize).copied();
         row.map(|row| handle(state, Kind::Device, row))

@@ -40,7 +40,6 @@ pub fn create(
     Ok(made)
 }
 
-/// Ends an instance.
 pub fn destroy(gpu: &Instance) -> Result<(), Error> {
     let device = &gpu.device;
     privileged(device)?;
@@ -49,7 +48,6 @@ pub fn destroy(gpu: &Instance) -> Result<(), Error> {
     take_time(device)
 }
 
-/// The instances of a profile.
 pub fn of_profile(device: &Device, profile_id: u32) -> Result<Vec<Handle>, Error> {
     let mig = enabled(device)?;
     privileged(device)?;
@@ -60,7 +58,6 @@ pub fn of_profile(device: &Device, profile_id: u32) -> Result<Vec<Handle>, Error
     })?)
 }
 
-/// The instance with an id.
 pub fn of_id(device: &Device, id: u32) -> Result<Handle, Error> {
     enabled(device)?;
     privileged(device)?;

@@ -33,7 +33,6 @@ pub struct Instance {
     pub row: u32,
 }
 
-/// The instance behind a handle.
 pub fn instance(handle: Handle, kind: Kind) -> Result<Instance, Error> {
     let device = only_device()?;
     let row = device.shared().read(|state| row_of(state, kind, handle))?;
@@ -41,7 +40,6 @@ pub fn instance(handle: Handle, kind: Kind) -> Result<Instance, Error> {
     Ok(Instance { device, row })
 }
 
-/// The handle of a row.
 pub(in crate::nvml) fn handle(state: &State, kind: Kind, row: u32) -> Handle {
     let generation = generation(state, kind, row).unwrap_or_default();
     let value =

@@ -32,7 +32,6 @@ pub fn max_devices(device: &Device) -> Result<u32, Error> {
     Ok(if on { slices } else { 0 })
 }
 
-/// Whether the mode is on.
 pub(in crate::nvml) fn is_divided(device: &Device) -> Result<bool, Error> {
     Ok(device.shared().read(|state| state.mig.current)?)
 }

@@ -2,6 +2,7 @@
 
 use super::Placement;
 use super::mode::supported;
+use crate::code::refuse;
 use crate::device::Device;
 use crate::nvml::Error;
 use crate::nvml::library::privileged;
@@ -30,9 +31,7 @@ pub struct Description {
 pub fn of_number(machine: &Machine, number: u32) -> Result<Description, Error> {
     let mig = machine.mig.as_ref().ok_or(Error::NotSupported)?;
     let known = if machine.is_after_cuda_13_0() { PROFILES } else { PROFILES_BEFORE };
-    if number >= known {
-        return Err(Error::InvalidArgument);
-    }
+    refuse(number >= known, Error::InvalidArgument)?;
     let found = mig.profile.iter().find(|profile| profile.nvml == number);
     Ok(described(machine, mig, found.ok_or(Error::NotSupported)?))
 }

@@ -3,6 +3,7 @@
 use super::handles::Instance;
 use super::mode::supported;
 use super::profile::{self, described};
+use crate::code::refuse;
 use crate::device::Device;
 use crate::nvml::Error;
 use gpubench_virtual_gpu_model::machine::Profile;
@@ -27,9 +28,7 @@ pub struct Description {
 
 /// The profile of that number within a GPU instance.
 pub fn describe(gpu: &Instance, number: u32, engines: u32) -> Result<Description, Error> {
-    if number as usize >= SLICES.len() || engines != SHARED {
-        return Err(Error::InvalidArgument);
-    }
+    refuse(number as usize >= SLICES.len() || engines != SHARED, Error::InvalidArgument)?;
     let slices = sizes(gpu, number)?;
     of_row(&gpu.device, gpu.row, slices)
 }
@@ -47,7 +46,6 @@ pub(super) fn of_row(device: &Device, row: u32, slices: u32) -> Result<Descripti
     })
 }
 
-/// The profile of a GPU instance.
 fn profile_of(device: &Device, row: u32) -> Result<&Profile, Error> {
     let index = device.shared().read(|state| state.instances.rows[row as usize].profile)?;
     let profile = supported(device)?.profile.get(index as usize);

@@ -1,15 +1,16 @@
 //! Protocol version 3: `MODULE VERB [NAME...] [--KEY=VALUE...]`, as in the vendor's documentation
 //! (release 615, "MPS v3 Interface"). It has the verbs that a sharing set-up needs:
-//! `server create`, `delete` and `list`, `namespace create` and `set`, `client list` and
-//! `terminate`; others are refused.
+//! `server create`, `set`, `delete` and `list`, `namespace create` and `set`, `client list` and
+//! `terminate`, `feature`; others are refused.
 
 mod arguments;
 mod lists;
 
 use std::sync::Arc;
 
-use super::daemon::Daemon;
+use super::daemon::{Daemon, Features};
 use super::listen::handler;
+use super::log::Which;
 use super::named::{self, DEFAULT, NamedServer, Namespace, NamespaceId, NamespaceSocket};
 use super::{MpsError, command, partition, query, refuse, watch};
 use arguments::Arguments;
@@ -18,8 +19,8 @@ use lists::{clients, list_clients, list_servers};
 
 /// Prefix of a refusal, by which the front end recognises it.
 pub const REFUSED: &str = "Error: ";
+const FEATURES: [&str; 2] = ["memacct", "context-share"];
 
-/// Runs a command and returns its answer.
 pub fn answer(daemon: &Arc<Daemon>, words: &[&str]) -> String {
     // Lists contain live processes only.
     let alive = daemon.device.reap_dead_processes().map_err(MpsError::from);
@@ -29,7 +30,8 @@ pub fn answer(daemon: &Arc<Daemon>, words: &[&str]) -> String {
     }
 }
 
-fn run(daemon: &Arc<Daemon>, words: &[&str]) -> Result<String, MpsError> {
+/// Runs a command and returns its answer, or why it is refused.
+pub fn run(daemon: &Arc<Daemon>, words: &[&str]) -> Result<String, MpsError> {
     let [module, verb, rest @ ..] = words else {
         return match words {
             ["quit"] => command::quit(daemon, Some("0")),
@@ -39,6 +41,8 @@ fn run(daemon: &Arc<Daemon>, words: &[&str]) -> Result<String, MpsError> {
     let arguments = Arguments::read(rest);
     match (*module, *verb, &arguments.names[..]) {
         ("server", "create", [name]) => create_server(daemon, name, &arguments),
+        // Limits of a server are those of its default namespace.
+        ("server", "set", [name]) => set_bounds(daemon, name, DEFAULT, &arguments),
         ("server", "delete", [name]) => delete_server(daemon, name, &arguments),
         ("server", "list", []) => arguments.accept_only(&["format"], |a| list_servers(daemon, a)),
         ("namespace", "create", [name]) => create_namespace(daemon, name, &arguments),
@@ -50,6 +54,9 @@ fn run(daemon: &Arc<Daemon>, words: &[&str]) -> Result<String, MpsError> {
             arguments.accept_only(&["format", "server", "all"], |a| list_clients(daemon, a))
         }
         ("client", "terminate", [pid]) => terminate(daemon, pid),
+        ("feature", "enable", [name]) => set_feature(daemon, name, true),
+        ("feature", "disable", [name]) => set_feature(daemon, name, false),
+        ("feature", "describe", []) => arguments.accept_only(&["format"], |a| features(daemon, a)),
         _ => refuse(format!("unknown command, or wrong arguments: {}", words.join(" "))),
     }
 }
@@ -69,7 +76,12 @@ fn create_server(
     let own =
         daemon.device.transact(|state, _| partition::uuid(state, &daemon.device, daemon.row))?;
     if devices.is_some_and(|named| named != "0" && named != own) {
-        return refuse(format!("the device of this daemon is 0, {own}"));
+        let mps = daemon.device.machine().mps.as_ref();
+        if mps.is_some_and(|mps| mps.unknown_gpu_refused) {
+            return refuse(format!("the device of this daemon is 0, {own}"));
+        }
+        daemon.note(Which::Server, "no CUDA-capable device is detected");
+        return Ok(String::new());
     }
     let mut shared = daemon.shared();
     if shared.named.iter().any(|server| server.name == name) {
@@ -162,6 +174,27 @@ fn set_bounds(
         };
         Ok(String::new())
     })
+}
+
+/// Switches a feature on or off, for new clients.
+fn set_feature(daemon: &Daemon, name: &str, on: bool) -> Result<String, MpsError> {
+    let features = &mut daemon.shared().features;
+    match name {
+        "memacct" => features.memacct = on,
+        "context-share" => features.context_share = on,
+        other => return refuse(format!("{other:?} is not a feature ({FEATURES:?})")),
+    }
+    Ok(String::new())
+}
+
+fn features(daemon: &Daemon, arguments: &Arguments) -> Result<String, MpsError> {
+    let Features { memacct, context_share, .. } = daemon.shared().features;
+    let row = |(name, on): (&str, bool)| {
+        let state = if on { "enabled (default)" } else { "disabled" };
+        [name, state, name, "-"].map(str::to_owned).to_vec()
+    };
+    let rows: Vec<_> = FEATURES.into_iter().zip([memacct, context_share]).map(row).collect();
+    arguments.table(&["feature", "state", "module", "covers"], &rows)
 }
 
 fn terminate(daemon: &Arc<Daemon>, pid: &str) -> Result<String, MpsError> {
