@@ -81,14 +81,14 @@ figures! {
     /// Speed of the device around the cell over its first speed, as a logarithm: the mean of the
     /// check kernel before and after.
     device_speed_ln,
-    /// From the event until the first kernel of the restarted neighbour had run.
-    event_restarted_ns,
     /// From the event until the victim had its old rate again; absent where it did not get it.
     event_back_ns,
     /// Requests of the victim that failed after the event.
     event_lost,
     /// The rate of the victim at the end of the window over that before the event.
     event_rate_ratio,
+    /// From the event until the first kernel of the restarted neighbour had run.
+    event_restarted_ns,
     /// Longest time without a completion of the victim from the event on.
     event_stall_ns,
     /// Time from the event to the end of the window.

@@ -4,7 +4,7 @@
 //! `serde_json::from_slice::<RunRecord>` compiles all of it again: with three formats of the input
 //! that was most of what compiling the reports took. Behind this trait it is compiled once, here.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -52,6 +52,12 @@ fn text(json: &[u8]) -> Result<&str> {
         let found = serde_json::from_slice::<serde_json::Value>(json).err();
         found.unwrap_or_else(|| serde::de::Error::custom(error))
     })
+}
+
+/// Reads a record piece by piece: slower than [`Json::from_json`], and without memory for its text.
+/// Fails as that, and when the file cannot be read.
+pub fn read(from: &mut dyn Read) -> Result<RunRecord> {
+    serde_json::from_reader(from)
 }
 
 /// A record as a JSON value.

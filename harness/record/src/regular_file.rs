@@ -27,18 +27,29 @@ pub fn append(path: &Path) -> Result<File> {
     File::options().create(true).append(true).open(path)
 }
 
+/// Opens a regular file of at most `bytes_max` bytes, with its length.
+/// Fails as [`open`], and when it is longer.
+pub fn open_within(path: &Path, bytes_max: u64) -> Result<(File, u64)> {
+    let file = open(path)?;
+    let length = file.metadata()?.len();
+    within(length, bytes_max)?;
+    Ok((file, length))
+}
+
 /// The bytes of a regular file.
 /// Fails as [`open`], and when it has more than `bytes_max` bytes.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
-    let file = open(path)?;
-    let length = file.metadata()?.len();
-    let mut bytes = Vec::with_capacity(usize::try_from(length.min(bytes_max)).unwrap_or_default());
+    let (file, length) = open_within(path, bytes_max)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
     // It may grow meanwhile, and files of /proc have no length.
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
-    let length = length.max(bytes.len() as u64);
-    if length > bytes_max {
-        let accepted = format!("it has {length} bytes (accepted: at most {bytes_max})");
-        return Err(Error::other(accepted));
-    }
+    within(bytes.len() as u64, bytes_max)?;
     Ok(bytes)
+}
+
+fn within(length: u64, bytes_max: u64) -> Result<()> {
+    if length <= bytes_max {
+        return Ok(());
+    }
+    Err(Error::other(format!("it has {length} bytes (accepted: at most {bytes_max})")))
 }

@@ -18,6 +18,11 @@ pub(super) fn open(path: &Path) -> Result<File, StoreError> {
     regular_file::open(path).map_err(StoreError::io("read", path))
 }
 
+/// A file that [`read`] would read, with its length.
+pub(super) fn open_whole(path: &Path) -> Result<(File, u64), StoreError> {
+    regular_file::open_within(path, BYTES_MAX).map_err(StoreError::io("read", path))
+}
+
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
     regular_file::read(path, BYTES_MAX).map_err(StoreError::io("read", path))
 }

@@ -1,6 +1,6 @@
 //! `record.json`: the record as one JSON value. Its version is checked before the rest is parsed.
 
-use std::io::Write;
+use std::io::{BufReader, Write};
 use std::path::Path;
 
 use gpubench_record::{FIRST_VERSION, FormatVersion, Json, RunRecord, json};
@@ -8,9 +8,13 @@ use serde::Deserialize;
 
 use super::RECORD_FILE;
 use super::error::{StoreError, without_position};
-use super::files::replace;
+use super::files::{open_whole, replace};
 use super::json_lines::read_bytes;
 use super::upgrade;
+
+/// Longer records are parsed while they are read: the text would take half as much memory again as
+/// what is parsed from it.
+const STREAMED_BYTES: u64 = 64 << 20;
 
 /// Writes `record.json` into `dir`, whole or not at all.
 /// Fails when it cannot be written, or the record could not be read again (a figure is not finite).
@@ -51,14 +55,18 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
     struct VersionOnly {
         format_version: FormatVersion,
     }
-    let bytes = read_bytes(path)?;
+    let (file, length) = open_whole(path)?;
     // A record of this version is parsed once. Only one that differs is asked for its version
     // first.
-    let parsed = RunRecord::from_json(&bytes);
+    let parsed = if length > STREAMED_BYTES {
+        json::read(&mut BufReader::with_capacity(1 << 20, file))
+    } else {
+        RunRecord::from_json(&read_bytes(path)?)
+    };
     let version = match &parsed {
         Ok(run) => run.format_version,
         Err(_) => {
-            let head = serde_json::from_slice::<VersionOnly>(&bytes);
+            let head = serde_json::from_slice::<VersionOnly>(&read_bytes(path)?);
             head.map_err(|e| StoreError::json(path, &e))?.format_version
         }
     };
@@ -68,6 +76,7 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
     if version != FIRST_VERSION {
         return parsed.map_err(|e| StoreError::json(path, &e));
     }
+    let bytes = read_bytes(path)?;
     let mut value = serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))?;
     upgrade::record(&mut value);
     let upgraded = serde_json::to_vec(&value);
