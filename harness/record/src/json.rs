@@ -4,13 +4,15 @@
 //! `serde_json::from_slice::<RunRecord>` compiles all of it again: with three formats of the input
 //! that was most of what compiling the reports took. Behind this trait it is compiled once, here.
 
-use std::io::{Read, Write};
+use std::io::Write;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Result;
 
+use crate::cell::CellResult;
 use crate::event::RunEvent;
+use crate::plan::Cell;
 use crate::run::RunRecord;
 use crate::telemetry::TelemetryRow;
 use crate::user_victim::ToProgram;
@@ -43,7 +45,7 @@ macro_rules! json {
     };
 }
 
-json!(FromTenant, RunEvent, RunRecord, TelemetryRow, ToProgram, ToTenant);
+json!(Cell, CellResult, FromTenant, RunEvent, RunRecord, TelemetryRow, ToProgram, ToTenant);
 
 /// The bytes as text: one look at all of them is faster than one at each text in them.
 fn text(json: &[u8]) -> Result<&str> {
@@ -52,12 +54,6 @@ fn text(json: &[u8]) -> Result<&str> {
         let found = serde_json::from_slice::<serde_json::Value>(json).err();
         found.unwrap_or_else(|| serde::de::Error::custom(error))
     })
-}
-
-/// Reads a record piece by piece: slower than [`Json::from_json`], and without memory for its text.
-/// Fails as that, and when the file cannot be read.
-pub fn read(from: &mut dyn Read) -> Result<RunRecord> {
-    serde_json::from_reader(from)
 }
 
 /// A record as a JSON value.

@@ -113,7 +113,7 @@ pub(super) fn in_words(plan: &Plan) -> Vec<String> {
             .iter()
             .filter(|trial| (&trial.variant, &trial.fault) == (&first.variant, &first.fault));
         lines.push(format!(
-            "then {}, {} of each fault under each mechanism, {}",
+            "then {}, {} of each fault under each mechanism, in windows of {} together",
             counted(plan.fault_trials.len(), "fault trial"),
             of_first.count(),
             in_minutes(windows.fold(0, u64::saturating_add)),

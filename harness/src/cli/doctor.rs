@@ -1,5 +1,7 @@
 //! `gpubench doctor`: checks of this host before a measurement.
 
+use std::borrow::Cow;
+
 use gpubench_catalogue::mechanism::REFERENCE;
 use gpubench_host::device::PrivateFolder;
 use gpubench_plan::profile::{OpenLoops, Profile, Wanted};
@@ -100,19 +102,21 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 fn device(report: &HostReport) -> Block {
     match &report.device {
         Ok(device) => {
-            let mut rows = vec![
-                ["kind".to_owned(), format!("{:?}", device.kind).to_lowercase()],
-                ["name".to_owned(), device.name.clone()],
-                ["uuid".to_owned(), device.uuid.clone()],
-                ["driver".to_owned(), device.driver.clone()],
-                ["CUDA".to_owned(), device.cuda.clone()],
-                ["compute capability".to_owned(), device.compute_capability.clone()],
-                ["SMs".to_owned(), or_unknown(device.sm_count.into(), "")],
-                ["memory".to_owned(), format!("{} MiB", device.memory_mib)],
-                ["L2".to_owned(), or_unknown(device.l2_kib, " KiB")],
+            let own = [
+                ("kind", format!("{:?}", device.kind).to_lowercase()),
+                ("name", device.name.clone()),
+                ("uuid", device.uuid.clone()),
+                ("driver", device.driver.clone()),
+                ("CUDA", device.cuda.clone()),
+                ("compute capability", device.compute_capability.clone()),
+                ("SMs", or_unknown(device.sm_count.into(), "")),
+                ("memory", format!("{} MiB", device.memory_mib)),
+                ("L2", or_unknown(device.l2_kib, " KiB")),
             ];
-            rows.extend(device.facts.iter().map(|(name, fact)| [name.clone(), fact.clone()]));
-            Table::plain(["device", ""], rows).into()
+            let own = own.map(|(name, fact)| (Cow::Borrowed(name), fact));
+            let others = device.facts.iter();
+            let others = others.map(|(name, fact)| (name.clone().into(), fact.clone()));
+            Block::Facts(own.into_iter().chain(others).collect())
         }
         Err(reason) => Line::new(format!("device: none ({reason})")).into(),
     }

@@ -78,20 +78,20 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let is_virtual = device.is_some_and(DeviceSelector::is_virtual)
         && host_facts::time_mode(device, &options, &profile) == TimeMode::Virtual;
     let (profile, plan) = planned(profile, args.minutes.for_minutes, |profile| {
-        let capabilities = capabilities(&facts, profile);
-        let mut plan = gpubench_plan::plan(profile, &capabilities, &ptx_hash())?;
+        let mut plan = gpubench_plan::plan(profile, &capabilities(&facts, profile), &ptx_hash())?;
         add_after_cells(&mut plan, profile, &AfterCells::default(), is_virtual)?;
         Ok(plan)
     })?;
     let mut notes = notes(&plan, &profile);
     if let Some(path) = &args.freeze {
         let frozen = Frozen::of(&plan);
-        let text = pretty_json(&frozen)?;
-        write_whole(path, (text + "\n").as_bytes())?;
+        write_whole(path, (pretty_json(&frozen)? + "\n").as_bytes())?;
         notes.push(format!("frozen as {} in {}", &frozen.hash[..12], path.display()));
     }
     notes.extend(facts.findings.iter().map(|found| found.what.clone()));
-    if !is_virtual {
+    if is_virtual {
+        notes.push("times are those of the modelled GPU; a virtual run takes less".to_owned());
+    } else {
         notes.push(format!(
             "the whole run takes about {}, without probes and faults: published runs took 0.3 s \
              more for each cell",

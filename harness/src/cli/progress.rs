@@ -380,7 +380,7 @@ impl State {
         }
         let fixed = head.len() + tail.len() + 5;
         let room = width.saturating_sub(fixed + 1);
-        let what: String = self.what.chars().take(room).collect();
+        let what = cut(&self.what, room);
         let line = format!("{head}  {what}   {tail}");
         line.chars().take(width.saturating_sub(1)).collect()
     }
@@ -390,6 +390,22 @@ impl State {
         let left = eta(self.left_s());
         format!("block {block} of {blocks}: {done} of {cells} cells done, {left}")
     }
+}
+
+/// The text in so many columns: whole words, with dots where some are left out.
+fn cut(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    for word in text.split_inclusive(' ') {
+        if cut.chars().count() + word.trim_end().chars().count() + 3 > room {
+            break;
+        }
+        cut += word;
+    }
+    cut.truncate(cut.trim_end_matches([' ', ',']).len());
+    if cut.is_empty() { cut } else { cut + "..." }
 }
 
 fn eta(left_s: Option<u64>) -> String {
@@ -416,6 +432,16 @@ mod tests {
         let text = line.split("ETA ").nth(1)?.split_whitespace().next()?;
         let (minutes, seconds) = text.split_once(':')?;
         Some(minutes.parse::<u64>().ok()? * 60 + seconds.parse::<u64>().ok()?)
+    }
+
+    #[test]
+    fn a_word_is_never_cut() {
+        let text = "hami, memory beside oom";
+        for (room, expected) in
+            [(40, text), (23, text), (22, "hami, memory beside..."), (12, "hami..."), (4, "")]
+        {
+            assert_eq!(super::cut(text, room), expected);
+        }
     }
 
     /// Cells become slower with every one.

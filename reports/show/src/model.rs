@@ -1,5 +1,7 @@
 //! The document: what an output says, before a writer decides how it looks.
 
+use std::borrow::Cow;
+
 use crate::clean;
 
 /// The text of a missing figure; never zero.
@@ -56,7 +58,7 @@ pub enum Block {
     /// Texts that cells refer to by number, from 1.
     Notes(Vec<String>),
     /// Names, each with its text.
-    Facts(Vec<(&'static str, String)>),
+    Facts(Vec<(Cow<'static, str>, String)>),
     /// A chart, which pages have and terminals lack.
     Chart(Chart),
     /// An empty line on a terminal.

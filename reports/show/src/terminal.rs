@@ -54,9 +54,10 @@ pub(crate) fn page(page: &Page, look: Look) -> String {
             }
             Block::Facts(facts) => {
                 gap(&mut lines);
+                let width = facts.iter().map(|(name, _)| name.len()).fold(NAME_MIN, usize::max);
                 for (name, text) in facts {
-                    let first = format!("{name:>12}  ");
-                    let margins = [first.as_str(), &" ".repeat(14)];
+                    let first = format!("{name:>width$}  ");
+                    let margins = [first.as_str(), &" ".repeat(width + 2)];
                     lines.extend(wrap_words(&clean(text), look.width, margins));
                 }
             }
@@ -66,6 +67,9 @@ pub(crate) fn page(page: &Page, look: Look) -> String {
     }
     lines.iter().map(|line| line.clone() + "\n").collect()
 }
+
+/// Columns of the names of facts, unless one is longer.
+const NAME_MIN: usize = 12;
 
 /// Bold, where the output has colours.
 pub fn bold(text: &str, look: Look) -> String {

@@ -62,7 +62,8 @@ impl Document {
                 page.push(Block::Notes(notes.take().unwrap_or_default()));
             }
         }
-        page.push(Block::Facts(self.footer));
+        let footer = self.footer.into_iter().map(|(name, text)| (name.into(), text));
+        page.push(Block::Facts(footer.collect()));
         page
     }
 

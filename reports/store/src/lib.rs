@@ -14,6 +14,7 @@ mod finish;
 mod json_lines;
 mod latencies;
 pub mod latency;
+mod long_record;
 mod losses;
 mod parquet;
 mod parquet_reader;

@@ -1,6 +1,6 @@
 //! `record.json`: the record as one JSON value. Its version is checked before the rest is parsed.
 
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 
 use gpubench_record::{FIRST_VERSION, FormatVersion, Json, RunRecord, json};
@@ -10,10 +10,11 @@ use super::RECORD_FILE;
 use super::error::{StoreError, without_position};
 use super::files::{open_whole, replace};
 use super::json_lines::read_bytes;
+use super::long_record;
 use super::upgrade;
 
-/// Longer records are parsed while they are read: the text would take half as much memory again as
-/// what is parsed from it.
+/// Longer records are parsed while they are read: their text would take half as much memory again
+/// as what is parsed from it.
 const STREAMED_BYTES: u64 = 64 << 20;
 
 /// Writes `record.json` into `dir`, whole or not at all.
@@ -56,12 +57,12 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
         format_version: FormatVersion,
     }
     let (file, length) = open_whole(path)?;
+    let streamed = if length > STREAMED_BYTES { long_record::read(file) } else { None };
     // A record of this version is parsed once. Only one that differs is asked for its version
     // first.
-    let parsed = if length > STREAMED_BYTES {
-        json::read(&mut BufReader::with_capacity(1 << 20, file))
-    } else {
-        RunRecord::from_json(&read_bytes(path)?)
+    let parsed = match streamed {
+        Some(run) => Ok(run),
+        None => RunRecord::from_json(&read_bytes(path)?),
     };
     let version = match &parsed {
         Ok(run) => run.format_version,

@@ -151,11 +151,15 @@ impl LimitedMemory<'_> {
     pub(super) fn waiver(&self, cx: &MechanismContext<'_>) -> Option<Availability> {
         let (facts, name) = (cx.facts, self.entry.name);
         if facts.driver_major.is_none_or(|major| major < DRIVER_MIN) || facts.cuda < CUDA_MIN {
-            let reason = format!("memory limits of MPS need driver {DRIVER_MIN} and CUDA 13.4");
+            let reason =
+                format!("memory limits of control groups need driver {DRIVER_MIN} and CUDA 13.4");
             return Some(waived(reason, Some("a newer driver")));
         }
         if facts.compute_capability < CAPABILITY_MIN {
-            return Some(waived("memory limits of MPS need compute capability 8.0", None));
+            return Some(waived(
+                "memory limits of control groups need compute capability 8.0",
+                None,
+            ));
         }
         too_little_for_share(cx, "device memory", self.options.memory_pct)
             .or_else(|| whole_device_is_closed(facts))

@@ -35,12 +35,12 @@ const BELOW_NORMAL: &str = "1";
 
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps-quota",
-    summary: "as mps, with a limit on the SMs and on the memory of each process",
+    summary: "as mps, with a limit on the SMs of each process; one on its memory where asked",
     about: About {
         since: "any driver",
         needs: "compute capability 7.0",
         changes: "an MPS daemon",
-        proof: "the SMs that each tenant sees; an allocation beyond the limit is refused",
+        proof: "the SMs that each tenant sees; an allocation beyond a limit on memory is refused",
         deployed_by: "the Kubernetes device plugin (sharing.mps), Amazon ECS (nvidiaMps)",
     },
     group: "mps",

@@ -246,7 +246,9 @@ fn estimate_in_words(estimate: &Estimate) -> String {
         "ns" => (1e-6, "ms"),
         unit => (1.0, unit),
     };
+    // As in reports, the printed interval contains the computed one.
     let [value, lo, hi] = [estimate.value, estimate.lo, estimate.hi].map(|x| x * scale);
+    let (lo, hi) = ((lo * 1e3).floor() / 1e3, (hi * 1e3).ceil() / 1e3);
     let n = estimate.n;
     match estimate.ends {
         Ends::Interval => format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n = {n}"),

@@ -124,17 +124,19 @@ fn attribution(
     let baseline = before.len().max(after.len()) >= BASELINE_MIN;
     let is_known =
         |row: &DiffRow| row.figures.as_ref().is_some_and(|one| one.spread_from.is_some());
-    let few = if single && !baseline && rows.iter().any(is_known) {
-        "; from one session a side, where the spread between sessions is known"
-    } else if single && !baseline {
+    let is_open = single && !baseline && !rows.iter().any(is_known);
+    let few = if is_open {
         "; not attributable from so few sessions: 3 a side are needed, or 10 against one, because \
          the spread between sessions is unknown"
+    } else if single && !baseline {
+        "; from one session a side, where the spread between sessions is known"
     } else {
         ""
     };
     let what = match (varied.as_slice(), others.as_slice()) {
         ([], []) if vary.is_empty() => "nothing was varied and nothing differs".to_owned(),
         ([], []) => format!("{} is the same on both sides", vary.join(", ")),
+        (varied, []) if is_open => format!("varied: {}", varied.join(", ")),
         (varied, []) => format!("a change is attributed to: {}", varied.join(", ")),
         ([], others) => format!("a change can be an effect of: {}", others.join(", ")),
         (varied, others) => format!(

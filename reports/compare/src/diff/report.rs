@@ -278,6 +278,12 @@ impl Counts {
         counts
     }
 
+    /// All of them.
+    pub const fn rows(&self) -> u32 {
+        let judged = self.regressed + self.improved + self.unchanged + self.inconclusive;
+        judged + self.invalid + self.not_measured
+    }
+
     /// A comparison without a single verdict is open too: it must not look like success.
     pub(super) const fn conclusion(&self) -> Conclusion {
         if self.regressed > 0 {

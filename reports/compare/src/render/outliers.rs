@@ -45,6 +45,9 @@ fn title(report: &Report) -> String {
     let (count, devices) = (named.len(), counted(devices as usize, "device"));
     let named: Vec<&str> = named.into_iter().take(NAMED_MAX).collect();
     let differ = match count {
+        0 if report.groups.iter().all(|group| group.rows.is_empty()) => {
+            "nothing is compared".to_owned()
+        }
         0 => "none differs".to_owned(),
         1 => format!("1 differs: {}", named[0]),
         n => format!("{n} differ: {}", named.join(", ")),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubench_record::counted;
 
 use crate::diff::change::Basis;
-use crate::diff::{Conclusion, Counts, DiffRow, KnownFrom, Report};
+use crate::diff::{Conclusion, Counts, DiffRow, KnownFrom, Report, Verdict};
 
 /// One sentence each.
 pub(super) fn lines(report: &Report) -> Vec<String> {
@@ -16,16 +16,17 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
             report.exit
         )];
     }
-    let Counts {
-        regressed, improved, unchanged, inconclusive, invalid, not_measured, lost, ..
-    } = report.counts;
+    let counts = &report.counts;
+    let &Counts { regressed, improved, unchanged, inconclusive, invalid, not_measured, .. } =
+        counts;
+    let without = match invalid + not_measured {
+        0 => String::new(),
+        n => format!(", {n} without figures"),
+    };
     let mut lines = vec![format!(
         "{}: {regressed} regressed, {improved} improved, {inconclusive} inconclusive, \
-         {unchanged} unchanged",
-        counted(
-            (regressed + improved + inconclusive + unchanged + invalid + not_measured) as usize,
-            "primary row"
-        )
+         {unchanged} unchanged{without}",
+        counted(counts.rows() as usize, "primary row")
     )];
     let margins = report.margins;
     lines.push(format!(
@@ -36,12 +37,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
         100.0 * margins.jitter,
         100.0 * margins.survival
     ));
-    if invalid + not_measured > 0 {
-        lines.push(format!(
-            "{invalid} invalid and {not_measured} not measured, which count nowhere; one side \
-             measured {lost} of them"
-        ));
-    }
+    lines.extend(without_figures(report));
     lines.extend(of_one_side(report));
     lines.extend(of_bounds(report));
     lines.extend(detectable(report));
@@ -55,10 +51,10 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
         "A/A false alarms: no session repeats its solo cells".to_owned()
     } else {
         format!(
-            "A/A false alarms, last {}: {} of {} (nominal 5 %)",
-            counted(repetition.sessions as usize, "night"),
+            "A/A false alarms, last {}: {} of {} of equal cells (nominal 5 %)",
+            counted(repetition.sessions as usize, "session"),
             repetition.alarms,
-            counted(repetition.pairs as usize, "row")
+            counted(repetition.pairs as usize, "pair")
         )
     });
     lines.push(format!("{}.  exit {}", conclusion(report), report.exit));
@@ -84,6 +80,26 @@ fn between_sessions(report: &Report) -> String {
         }
         n => format!("{known}; {} within these two sessions, without it", counted(n, "row")),
     }
+}
+
+/// Primary rows that no verdict was possible for: how many of each metric, and the commonest reason.
+fn without_figures(report: &Report) -> Option<String> {
+    let lacks = |row: &&DiffRow| matches!(row.verdict, Verdict::Invalid | Verdict::NotMeasured);
+    let rows = || report.rows.iter().filter(|row| row.primary).filter(lacks);
+    let mut metrics: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in rows() {
+        *metrics.entry(row.key.metric.as_str()).or_default() += 1;
+        *reasons.entry(row.reason.as_deref().unwrap_or_default()).or_default() += 1;
+    }
+    let (reason, _) = reasons.into_iter().max_by_key(|(_, rows)| *rows)?;
+    let metrics = metrics.iter().map(|(metric, rows)| format!("{rows} {metric}"));
+    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    Some(format!(
+        "without figures, which count nowhere: {}{reason}; one side measured {} of them",
+        metrics.collect::<Vec<_>>().join(", "),
+        report.counts.lost
+    ))
 }
 
 /// Doses that only one side measured: each run of a rotation has those of other pairs.
@@ -150,10 +166,14 @@ pub(super) fn conclusion(report: &Report) -> String {
             format!("{rows}, cause not attributable{and}{open}")
         }
         (Conclusion::Open, ..) => format!("no regression shown, {open}"),
-        (Conclusion::Improvement | Conclusion::Equal, ..) if is_of_single => {
-            "no regression between these two sessions".to_owned()
+        (Conclusion::Improvement | Conclusion::Equal, ..) => {
+            let between = if is_of_single { " between these two sessions" } else { "" };
+            let judged = match counts.invalid + counts.not_measured {
+                0 => String::new(),
+                lacking => format!(" in {} of {} rows", counts.rows() - lacking, counts.rows()),
+            };
+            format!("no regression{judged}{between}")
         }
-        (Conclusion::Improvement | Conclusion::Equal, ..) => "no regression".to_owned(),
         _ => "nothing to compare".to_owned(),
     }
 }

@@ -247,8 +247,8 @@ fn mps_files(options: &ConfigOptions) -> Vec<ConfigFile> {
         operator_patch(),
         file(
             "pod.yaml",
-            "a tenant in the cluster; the device plugin limits its threads and memory to \
-             1 / replicas: kubectl apply -f pod.yaml",
+            "a tenant in the cluster; the device plugin limits its threads and, unlike this record \
+             unless memory_pct was set, its memory to 1 / replicas: kubectl apply -f pod.yaml",
             pod(options, "nvidia.com/gpu", ""),
         ),
         shared(options, &Sharing::Mps(options.percent())),
