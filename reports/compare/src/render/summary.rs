@@ -82,7 +82,7 @@ fn between_sessions(report: &Report) -> String {
     }
 }
 
-/// Primary rows that no verdict was possible for: how many of each metric, and the commonest reason.
+/// Primary rows without a verdict: how many of each metric, and the commonest reason.
 fn without_figures(report: &Report) -> Option<String> {
     let lacks = |row: &&DiffRow| matches!(row.verdict, Verdict::Invalid | Verdict::NotMeasured);
     let rows = || report.rows.iter().filter(|row| row.primary).filter(lacks);
