@@ -1,7 +1,7 @@
 //! A long `record.json`, parsed while it is read: its cells one by one, then what is around them.
 //!
-//! serde reads a stream several times slower than memory, because it copies each text of a flattened
-//! struct, and almost all of a long record are the elements of two lists.
+//! serde reads a stream several times slower than memory, because it copies each text of a
+//! flattened struct, and almost all of a long record are the elements of two lists.
 
 use std::io::{BufRead, BufReader, Read};
 
