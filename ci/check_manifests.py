@@ -298,6 +298,25 @@ def check_chart(overlays):
     print(f"manifests: the chart with {len(cases)} values, {validated} validations")
 
 
+def check_pipelines():
+    """The GitHub action and the GitLab component by the schemas that their hosts publish."""
+    nightly = ROOT.parent / "nightly"
+    head, job = (nightly / "gitlab.yml").read_text().split("\n---\n")
+    inputs = yaml.safe_load(head)["spec"]["inputs"]
+    given = lambda name: json.dumps(inputs[name[1]]["default"])
+    job = re.sub(r"(?<=: )\$\[\[ inputs\.(\w+) \]\]$", given, job, flags=re.M)
+    job = re.sub(r"\$\[\[ inputs\.(\w+) \]\]", lambda name: str(inputs[name[1]]["default"]), job)
+    validator = Path(sys.executable).parent / "check-jsonschema"
+    with tempfile.TemporaryDirectory() as folder:
+        component = Path(folder) / "component.yml"
+        component.write_text(job)
+        for schema, path in [("github-actions", nightly / "action.yml"), ("gitlab-ci", component)]:
+            command = [validator, "--builtin-schema", f"vendor.{schema}", path]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+    print("manifests: the action and the component are valid by their schemas")
+
+
 def check_action(program):
     """The steps of the GitHub action run as shell; each gets what the action gives it."""
     action = yaml.safe_load((ROOT.parent / "nightly" / "action.yml").read_text())
@@ -388,6 +407,7 @@ def main(program):
     overlays = check_overlays(program)
     check_nights(overlays)
     check_chart(overlays)
+    check_pipelines()
     check_action(program)
     check_statuses(program, overlays)
     check_advice(program)
