@@ -1,5 +1,6 @@
-//! The zoo: every host of `profiles/machines/hosts.toml`. `doctor`, `plan` and `matrix` say what
-//! is wrong with it, end with its status, and answer in time.
+//! The zoo: every host of `profiles/machines/hosts.toml`. `doctor`, `plan`, `matrix` and `nightly`
+//! say what is wrong with it, end with its status, and answer in time. No night on a host without
+//! verdicts is green.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -23,8 +24,11 @@ const PROFILE: &str = concat!(
 /// What a verb did wrong on a host, in one line.
 fn wrong(lab: &Lab, host: &Host, verb: &str) -> Result<Option<String>, crate::support::Error> {
     let device = lab.device();
-    let more: &[&str] =
-        if verb == "matrix" { &["--out", "out", "--no-faults", "--full"] } else { &[] };
+    let more: &[&str] = match verb {
+        "matrix" => &["--out", "out", "--no-faults", "--full"],
+        "nightly" => &["nights", "--strict"],
+        _ => &[],
+    };
     let (exit, limit) = match verb {
         "plan" => (host.plan.unwrap_or(host.exit), OUTSET),
         "doctor" => (host.exit, OUTSET + Duration::from_secs(3)),
@@ -39,7 +43,8 @@ fn wrong(lab: &Lab, host: &Host, verb: &str) -> Result<Option<String>, crate::su
     let is_silent = host.plan.is_some() && (verb == "plan" || verb == "matrix" && exit == 0);
     let is_said = is_silent || text.contains(&host.says);
     let names_a_bug = text.contains("internal error") || text.contains("panicked");
-    let right = found.code == Some(exit) && is_said && took < limit && !names_a_bug;
+    let is_red = verb != "nightly" || text.contains("nightly: not measured");
+    let right = found.code == Some(exit) && is_said && is_red && took < limit && !names_a_bug;
     Ok((!right).then(|| {
         format!("{} {verb}: {:?} instead of {exit} in {took:.1?}: {text}", host.name, found.code)
     }))
@@ -52,7 +57,9 @@ fn every_host_is_answered_the_same_by_every_verb_and_in_time() -> TestResult {
     let work = || -> Result<Vec<String>, crate::support::Error> {
         let mut problems = Vec::new();
         while let Some(host) = hosts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            for verb in ["doctor", "plan", "matrix"] {
+            // A night on a host with verdicts is a run as that of `matrix`.
+            let verbs = ["doctor", "plan", "matrix", "nightly"];
+            for verb in verbs.into_iter().take(if host.exit == 0 { 3 } else { 4 }) {
                 let lab = Lab::on(&host.name)?.profile(PROFILE)?;
                 problems.extend(wrong(&lab, host, verb)?);
             }
