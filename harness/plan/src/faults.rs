@@ -4,6 +4,7 @@
 //! instant of each fault follows from the seed, so that faults hit different phases of a time
 //! slice.
 
+use gpubench_catalogue::axis;
 use gpubench_catalogue::fault::{CATALOGUE, Class, Fault, Needs};
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
@@ -99,6 +100,36 @@ pub const fn has_needs(properties: &MechanismProperties, needs: Needs) -> bool {
         Needs::MpsDaemon => properties.mps_daemon,
         Needs::AccountingLibrary => properties.accounting_library,
     }
+}
+
+/// Whether a sub-axis or an aggressor of rates has this name, beside which jitter can be measured.
+pub fn is_part_of_rates(name: &str) -> bool {
+    let sub_axes = axis::CATALOGUE.iter().map(|entry| entry.sub_axis.as_str());
+    sub_axes.chain(axis::aggressors()).any(|known| known == name)
+}
+
+/// A part of the fault axis under a mechanism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultPart {
+    /// A class of faults, or one fault.
+    Class,
+    One,
+    /// This mechanism lacks what every fault of the part breaks.
+    NothingToBreak,
+}
+
+/// The part of the fault axis with this name; `None` where no fault has it. Without properties it
+/// is one of any mechanism.
+pub fn fault_part(name: &str, properties: Option<&MechanismProperties>) -> Option<FaultPart> {
+    let scored = CATALOGUE.iter().filter(|fault| fault.class != Class::Control);
+    let mut own = scored.filter(|one| one.name == name || one.class.as_str() == name).peekable();
+    let is_one = own.peek()?.name == name;
+    let exists = properties.is_none_or(|of| own.any(|fault| has_needs(of, fault.needs)));
+    Some(match (exists, is_one) {
+        (false, _) => FaultPart::NothingToBreak,
+        (true, true) => FaultPart::One,
+        (true, false) => FaultPart::Class,
+    })
 }
 
 fn is_wanted(fault: &Fault, wish: &FaultWish) -> bool {

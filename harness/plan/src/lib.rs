@@ -32,7 +32,10 @@ use crate::profile::{PairsOf, Profile, Wanted, profile_hash};
 pub use budget::{notes, phase_ns};
 pub use extend::{BlocksLeft, Detectable, MoreBlocks, blocks_left, detectable, extend};
 pub use facts::{Availability, Capabilities, Capability, VariantRef};
-pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, has_needs, no_victim};
+pub use faults::{
+    FaultPart, FaultWish, NOTHING_TO_BREAK, add_faults, fault_part, has_needs, is_part_of_rates,
+    no_victim,
+};
 pub use frozen::Frozen;
 pub use ledger::{Ledger, Misleading, NO_SOURCE, Recipe, Source, Word, ledger};
 pub use time_use::{Pace, time_of};

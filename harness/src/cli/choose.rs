@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use gpubench_judge::choose::need::{Need, What, bytes};
-use gpubench_judge::choose::page::{Answer, SecondOpinion, isolation};
-use gpubench_judge::choose::{Candidate, Verdict, candidates, cost, front, unknown_parts};
+use gpubench_judge::choose::page::{Answer, SecondOpinion};
+use gpubench_judge::choose::{Candidate, Finding, Verdict, candidates, cost, front, unknown_parts};
 use gpubench_predict::advise::config::{ConfigFile, ConfigOptions, TENANTS, files};
 use gpubench_predict::advise::tree::End;
 use gpubench_predict::advise::{Answers, Leaf, evidence, walk};
+use gpubench_predict::mig;
 use gpubench_record::{Axis, ExitCode, RunRecord};
 use serde::Deserialize;
 use serde_json::json;
@@ -34,7 +35,12 @@ pub const EXIT_CODES: &[ExitCode] = LISTING;
 ///
 /// A need names an axis or one of its parts: dram>=L2, compute>=0.9 (retention), jitter<=0.5
 /// (native medians), fault/mmu>=L2, guarantee/dram>=0.4, efficiency>=0.95, throughput>=1 (devices),
-/// memory-cap, processes, no-restart, no-root, no-drain, no-reset, no-reboot.
+/// memory-cap, processes, no-restart, no-root, no-drain, no-reset, no-reboot. Names as on a screen
+/// (DRAM, faults, l2) are accepted.
+///
+/// Where nothing meets, the answer says so and the exit code is 0: the answer is complete. With
+/// --format json an empty list `answer` says the same. --format md begins with one paragraph for a
+/// design document.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
@@ -47,7 +53,7 @@ pub struct Args {
     /// File with a table [needs]: need = ["dram>=L2"], tenants, memory, accept-unknown
     #[arg(long, value_name = "FILE", help_heading = "Needs")]
     needs: Option<PathBuf>,
-    /// Tenants on one GPU: more than were measured are unknown
+    /// Tenants on one GPU, at least 2 by default: more than were measured are unknown
     #[arg(long, value_name = "N", help_heading = "Needs", value_parser = whole::<u32>(1, 999_999))]
     tenants: Option<u32>,
     /// Memory of each tenant, such as 10GiB
@@ -127,11 +133,12 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             Err(error) => ui.note(&format!("warning: no energy of {}: {error}", one.dir.display())),
         }
     }
+    name_layouts(&mut found, &records);
     let second =
         (!needs.is_empty()).then(|| second_opinion(&records, &needs, &found)).transpose()?;
     let answer = Answer {
         names: opened.iter().map(|one| one.dir.display().to_string()).collect(),
-        front: front(&found, &isolation(&records, &found)),
+        front: front(&found),
         records: &records,
         needs: &needs,
         candidates: &found,
@@ -144,7 +151,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             pretty_json(&json!({"answer": answer.json(), "files": files}))?
         }
         Format::Json => pretty_json(&answer.json())?,
-        Format::Md => answer.page().markdown() + &fenced(&files),
+        Format::Md => answer.markdown() + &fenced(&files),
         Format::Text => {
             let look = args.output.look(ui);
             answer.page().text(look) + &config_text(&files, look)
@@ -153,6 +160,31 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     args.output.write(&text, ui)?;
     let doubtful: Vec<bool> = opened.iter().map(|one| say_warnings(one, ui)).collect();
     Ok(of_records(ExitCode::Done, doubtful.contains(&true)))
+}
+
+/// Names a MIG layout for the needed tenants where that of the record has fewer instances.
+fn name_layouts(found: &mut [Candidate], records: &[&RunRecord]) {
+    let Some(table) = records.first().and_then(|run| mig::table(&run.device.name).ok()) else {
+        return;
+    };
+    let plain: Vec<&mig::Profile> = table.profiles.iter().filter(|one| !one.is_variant()).collect();
+    let fails = |one: &&mut Finding| one.verdict == Verdict::Fails;
+    let of_mig = found.iter_mut().filter(|one| one.name == "mig");
+    for one in of_mig.flat_map(|one| one.findings.iter_mut().filter(fails)) {
+        let count = one.need.strip_prefix("tenants>=").and_then(|count| count.parse().ok());
+        let Some((count, figure)) = count.zip(one.figure.as_mut()) else { continue };
+        let fits = |one: &&&mig::Profile| {
+            one.max as usize >= count && mig::place(table, &vec![**one; count]).is_some()
+        };
+        let largest = plain.iter().filter(fits).max_by_key(|one| (one.slices, one.memory_slots));
+        *figure += &match largest {
+            Some(one) => format!("; a layout of {count} {} would fit this GPU", one.name),
+            None => {
+                let most = plain.iter().map(|one| one.max).max().unwrap_or(0);
+                format!("; this GPU holds {most} instances at most")
+            }
+        };
+    }
 }
 
 /// Figures of another GPU or driver say nothing of this one.

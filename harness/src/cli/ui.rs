@@ -61,9 +61,9 @@ impl Ui {
         look_of_stdout()
     }
 
-    /// The same, or those of a file if results go into one.
+    /// The same, or those of a file if results go into one: `COLUMNS` wide, without colour.
     pub fn look_of(&self, is_file: bool) -> Look {
-        if is_file { Look::PIPED } else { self.look() }
+        if is_file { Look::new(columns(), false) } else { self.look() }
     }
 
     /// Prints a result. A pipe closed by its reader, such as `| head`, is not an error.
@@ -173,15 +173,18 @@ pub fn quote_arguments(message: &str, arguments: impl Iterator<Item = String>) -
     quoted
 }
 
+/// The width that the user asks for.
+fn columns() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok()?.parse().ok()?;
+    Some(columns).filter(|columns| *columns > 0)
+}
+
 /// The columns of the terminal, else `COLUMNS`, else those of a pipe; colour by `--color`,
 /// `NO_COLOR` and `TERM`.
 fn look_of_stdout() -> Look {
     let terminal = terminal_size::terminal_size_of(std::io::stdout());
     let of_terminal = terminal.map(|(width, _)| usize::from(width.0));
-    let width = of_terminal.or_else(|| {
-        let columns = std::env::var("COLUMNS").ok()?.parse().ok()?;
-        Some(columns).filter(|columns| *columns > 0)
-    });
+    let width = of_terminal.or_else(columns);
     Look::new(width, AutoStream::choice(&std::io::stdout()) != ColorChoice::Never)
 }
 

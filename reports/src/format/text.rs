@@ -58,8 +58,9 @@ fn render_markdown(record: &RunRecord, options: &RenderOptions, out: &mut dyn Wr
 }
 
 /// Parts of the reasons for doubt, with the noun of what they count.
-const PARTS: [(Subject, &str, &str); 4] = [
+const PARTS: [(Subject, &str, &str); 5] = [
     (Subject::Row, "Rows without a level", "row"),
+    (Subject::Absent, "Left out: not possible on this device", "row"),
     (Subject::Block, "Blocks that rows leave out", "block"),
     (Subject::Cell, "Cells that fail a gate", "cell"),
     (Subject::Warning, "Warnings about rows", "row"),

@@ -27,8 +27,13 @@ pub(crate) fn is_of_fault(row: &MatrixRow) -> bool {
 
 pub(crate) fn summary(record: &RunRecord, variant: &str) -> FaultSummary {
     let rows = record.matrix.iter();
-    let rows: Vec<&MatrixRow> =
+    let mut rows: Vec<&MatrixRow> =
         rows.filter(|row| row.variant == variant && is_of_fault(row)).collect();
+    // The axis is complete without a fault that the device does not have.
+    let waived = |row: &MatrixRow| row.outcome.outcome == OutcomeKind::Waived;
+    if !rows.iter().all(|row| waived(row)) {
+        rows.retain(|row| !waived(row));
+    }
     let tallies: Vec<&FaultTally> = tallies(record, variant).collect();
     let level = level(&rows, &tallies);
     FaultSummary {
@@ -114,6 +119,10 @@ fn note(tallies: &[&FaultTally], is_decided: bool, rows: &[&MatrixRow]) -> Optio
     }
     if is_decided {
         return None;
+    }
+    if let Some(open) = rows.iter().find(|row| row.survival.is_none()) {
+        let fault = open.aggressor.as_deref().map(clean).unwrap_or_default();
+        return open.outcome.reason.as_ref().map(|why| format!("{fault}: {}", clean(why)));
     }
     let more = tallies.iter().filter_map(|tally| tally.more_for_l2).max();
     match more {

@@ -11,6 +11,8 @@ use gpubench_show::{Labels, clean};
 pub enum Subject {
     /// A row of the matrix without a level.
     Row,
+    /// A row that this device cannot have: its axis is complete without it.
+    Absent,
     /// A block that a row leaves out.
     Block,
     /// A cell of the run, by the gate that it fails.
@@ -74,6 +76,8 @@ pub(super) fn reasons(
     labels: &Labels,
 ) -> Vec<ReasonGroup> {
     let mut groups = Groups::default();
+    let ran = record.mechanisms.iter().filter(|one| one.outcome.outcome != OutcomeKind::Waived);
+    let ran: Vec<&str> = ran.map(|one| one.variant.as_str()).collect();
     let rows = record.matrix.iter().filter(|row| {
         selection.has_mechanism(&row.mechanism, &row.variant)
             && selection.has_axis(&row.axis, row.sub_axis.as_deref())
@@ -81,9 +85,19 @@ pub(super) fn reasons(
     for row in rows {
         let axis = row.sub_axis.as_deref().filter(|_| row.axis != "fault");
         let (axis, label) = (axis.unwrap_or(&row.axis), labels.get(&row.variant));
-        if matches!(row.outcome.outcome, OutcomeKind::Inconclusive | OutcomeKind::Failed) {
-            let reason = row.outcome.reason.as_deref().unwrap_or_default();
-            groups.add(Subject::Row, without_levels(reason), axis, &label);
+        let reason = row.outcome.reason.as_deref().unwrap_or_default();
+        let fault = row.aggressor.as_deref().filter(|_| is_of_fault(row) && row.survival.is_none());
+        match (row.outcome.outcome, fault) {
+            (OutcomeKind::Inconclusive | OutcomeKind::Failed, Some(fault)) => {
+                groups.add(Subject::Row, reason, &format!("{axis}/{fault}"), &label);
+            }
+            (OutcomeKind::Inconclusive | OutcomeKind::Failed, None) => {
+                groups.add(Subject::Row, without_levels(reason), axis, &label);
+            }
+            (OutcomeKind::Waived, Some(fault)) if ran.contains(&row.variant.as_str()) => {
+                groups.add(Subject::Absent, reason, &format!("{axis}/{fault}"), &label);
+            }
+            _ => {}
         }
         for block in row.blocks_lost.iter().flat_map(|lost| &lost.lost) {
             groups.add(Subject::Block, &block.reason, axis, &label);

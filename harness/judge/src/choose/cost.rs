@@ -1,13 +1,17 @@
 //! What sharing takes under a mechanism, by the figures of records.
 
-use gpubench_record::{Estimate, ProbeFound, RunRecord, TelemetryRow, TimePart};
+use gpubench_record::{Estimate, ProbeFound, Proof, RunRecord, TelemetryRow, TimePart};
 
+use super::evidence::{Evidence, none};
 use super::need::{Need, Step, What};
-use super::{Candidate, Evidence, none, properties, steps};
+use super::{Candidate, instances, properties, steps};
 
 /// Compute slices of a GPU with MIG; an A30 has four.
 const SLICES: f64 = 7.0;
 const SLICES_A30: f64 = 4.0;
+
+/// The check of the proof that has the SMs of instances.
+const INSTANCE_PROOF: &str = "each tenant sees the SMs and the memory of its instance";
 
 /// The cost of one mechanism; `None` where the records do not have it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -172,21 +176,35 @@ fn unusable(run: &RunRecord, variant: &str) -> Option<Unusable> {
     if let Some(ppm) = configured {
         return shared(f64::from(ppm) / 1e6, "the share that the probe found configured");
     }
-    let (name, options) = variant.trim_end_matches(']').split_once('[').unwrap_or((variant, ""));
-    if name == "mig" {
-        let of = |instance: &str| instance.split('g').next().and_then(|n| n.parse::<f64>().ok());
-        let slices: Vec<f64> = options.split('+').filter_map(of).collect();
-        let all = if run.device.name.contains("A30") { SLICES_A30 } else { SLICES };
-        let used: f64 = slices.iter().sum();
-        let ceiling = slices.first()? / all;
-        return Some(Unusable { share: (1.0 - used / all).max(0.0), ceiling, basis: "its layout" });
+    if let Some(slices) = instances(variant) {
+        // A slice has no fixed number of SMs: 3g of an H100 has 60 of 132.
+        let (parts, all, basis) = match instance_sms(run, variant) {
+            Some(sms) => (sms, f64::from(run.device.sm_count), "the SMs of its instances"),
+            None if run.device.name.contains("A30") => (slices, SLICES_A30, "its layout"),
+            None => (slices, SLICES, "its layout"),
+        };
+        let used: f64 = parts.iter().sum();
+        let ceiling = parts.first()? / all;
+        return Some(Unusable { share: (1.0 - used / all).max(0.0), ceiling, basis });
     }
+    let options = variant.trim_end_matches(']').split_once('[').map_or("", |(_, options)| options);
     let percent =
         |key: &str| options.split(',').find_map(|one| one.strip_prefix(key)?.parse::<f64>().ok());
     match percent("pct=").or_else(|| percent("sm=")) {
         Some(percent) => shared(percent / 100.0, "its percentage"),
         None => Some(Unusable { share: 0.0, ceiling: 1.0, basis: "it sets nothing aside" }),
     }
+}
+
+/// The SMs of the instance of each tenant, by the proof that compares them with what tenants see:
+/// `victim Some(60) SMs and Some(40448) MiB in 3g.40gb (60 SMs, 40448 MiB), ...`.
+fn instance_sms(run: &RunRecord, variant: &str) -> Option<Vec<f64>> {
+    let row = run.mechanisms.iter().find(|row| row.variant == variant)?;
+    let is_own = |proof: &&Proof| proof.holds && proof.check == INSTANCE_PROOF;
+    let evidence = row.proof.iter().find(is_own)?.evidence.split(" SMs, ");
+    let sms = evidence.filter_map(|part| part.rsplit('(').next()?.parse().ok());
+    let sms: Vec<f64> = sms.collect();
+    (sms.len() as u32 == run.plan.tenants && run.device.sm_count > 0).then_some(sms)
 }
 
 /// What changes of the host took in these records, of all mechanisms together; `None` where none
@@ -231,10 +249,10 @@ pub fn add_energy(candidates: &mut [Candidate], run: &RunRecord, telemetry: &[Te
 
 /// The mechanisms that no other one beats: at least as isolated on every axis and at most as
 /// costly, and better in one of them. Intervals that overlap are no difference.
-pub fn front<'a>(candidates: &'a [Candidate], isolation: &[Vec<[f64; 2]>]) -> Vec<&'a Candidate> {
+pub fn front(candidates: &[Candidate]) -> Vec<&Candidate> {
     let beats = |a: usize, b: usize| {
         let (one, two) = (&candidates[a].cost, &candidates[b].cost);
-        let axes = || isolation[a].iter().zip(&isolation[b]);
+        let axes = || candidates[a].isolation.iter().zip(&candidates[b].isolation);
         // What neither has is no difference; what one lacks can be any level.
         let holds = axes().all(|(a, b)| {
             let open = |of: &[f64; 2]| of.iter().all(|end| end.is_infinite());
@@ -256,7 +274,12 @@ pub fn front<'a>(candidates: &'a [Candidate], isolation: &[Vec<[f64; 2]>]) -> Ve
             && costs.iter().all(|one| one.is_ge())
             && (stronger || costs.iter().any(|one| one.is_gt()))
     };
-    let measured = |at: &usize| candidates[*at].cost.is_measured;
+    let measured = |at: &usize| {
+        let one = &candidates[*at];
+        let is_finite = |ends: &[f64; 2]| ends.iter().any(|end| end.is_finite());
+        let rates = one.cost.efficiency.is_some() || one.cost.throughput.is_some();
+        one.refusal.is_none() && (rates || one.isolation.iter().any(is_finite))
+    };
     let all = || (0..candidates.len()).filter(measured);
     all().filter(|&b| !all().any(|a| beats(a, b))).map(|at| &candidates[at]).collect()
 }

@@ -6,22 +6,27 @@
 //! unknown under every need. Several rows count by their worst one.
 
 pub mod cost;
+mod evidence;
 mod measure;
 pub mod need;
 pub mod page;
 #[cfg(test)]
 mod tests;
 
-use gpubench_record::{
-    Axis, DeviceKind, Ends, Estimate, MatrixRow, MechanismProperties, RunRecord,
-};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use gpubench_plan::{fault_part, is_part_of_rates};
+use gpubench_record::{Axis, DeviceKind, MechanismProperties, RunRecord};
 
 pub use cost::{Cost, front};
+pub use evidence::shown;
 pub use need::{Need, NeedError};
 
+use evidence::{Evidence, evidence};
 use gpubench_show::Labels;
-use measure::{measure, unmeasured};
-use need::{Bound, Figure, Rows, Step, What};
+use measure::Command;
+use need::{Bound, Rows, Step, What};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
@@ -63,26 +68,12 @@ pub struct Candidate {
     /// Its label on a screen.
     pub label: String,
     pub verdict: Verdict,
+    /// Why it cannot share a GPU.
+    pub refusal: Option<&'static str>,
     pub findings: Vec<Finding>,
+    /// The bounds of each column of [`page::columns`].
+    pub isolation: Vec<[f64; 2]>,
     pub cost: Cost,
-}
-
-/// A figure of one row, as a need reads it.
-#[derive(Debug, Clone)]
-struct Evidence {
-    /// What rows of several records have in common.
-    key: String,
-    lo: f64,
-    hi: f64,
-    figure: Option<String>,
-    reason: Option<String>,
-    tenants: u32,
-}
-
-impl Evidence {
-    const fn is_known(&self) -> bool {
-        self.lo.is_finite() || self.hi.is_finite()
-    }
 }
 
 /// Whether its figures are predictions of a model.
@@ -90,24 +81,48 @@ pub fn is_of_model(records: &[&RunRecord]) -> bool {
     records.iter().any(|run| run.device.kind == DeviceKind::Virtual)
 }
 
+/// Tenants of one GPU, at least: what sharing means where no need has a number.
+const SHARING: u32 = 2;
+
+/// Why a mechanism is for nobody who shares a GPU.
+const REFUSAL: &str = "it admits one process, and a second tenant is refused";
+
+/// The tenants that are needed.
+fn tenants_of(needs: &[Need]) -> u32 {
+    let wanted = needs.iter().filter_map(|need| match need.what {
+        What::Tenants(count) => Some(count),
+        _ => None,
+    });
+    wanted.max().unwrap_or(SHARING)
+}
+
 /// Every mechanism of the records but the reference, in their order, with its findings.
 pub fn candidates(records: &[&RunRecord], needs: &[Need]) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
-    let labels = Labels::of_records(records);
+    let (labels, wanted) = (Labels::of_records(records), tenants_of(needs));
     for run in records {
         for row in run.mechanisms.iter().filter(|row| row.name != run.plan.reference) {
             if found.iter().any(|known| known.variant == row.variant) {
                 continue;
             }
-            let findings = |need| finding(records, &row.variant, need, needs);
-            let findings: Vec<Finding> = needs.iter().map(findings).collect();
-            let verdict = findings.iter().map(|one| one.verdict).min();
+            let findings = needs.iter().map(|need| finding(records, &row.variant, need, wanted));
+            let findings: Vec<Finding> = findings.collect();
+            let refuses = wanted >= SHARING && admits_one_tenant(run, &row.variant);
+            let verdict = match findings.iter().map(|one| one.verdict).min() {
+                Some(_) if refuses => Verdict::Fails,
+                verdict => verdict.unwrap_or(Verdict::Unknown),
+            };
+            let isolation = page::columns();
+            let isolation =
+                isolation.iter().map(|(_, need)| bounds(records, &row.variant, need)).collect();
             found.push(Candidate {
                 name: row.name.clone(),
                 variant: row.variant.clone(),
                 label: labels.get(&row.variant),
-                verdict: verdict.unwrap_or(Verdict::Unknown),
+                verdict,
+                refusal: refuses.then_some(REFUSAL),
                 findings,
+                isolation,
                 cost: Cost::of(records, &row.variant, needs),
             });
         }
@@ -115,8 +130,9 @@ pub fn candidates(records: &[&RunRecord], needs: &[Need]) -> Vec<Candidate> {
     found
 }
 
-/// The mechanisms to use, best first: processes before threads, then the least capacity that none
-/// can use, then the least to change. With `accept_unknown` those of which nothing fails follow.
+/// The mechanisms to use, best first: processes before threads, then the better isolated, the
+/// weakest axis first, then the more work of all tenants together, then the least capacity that
+/// none can use and the least to change. With `accept_unknown` those of which nothing fails follow.
 pub fn ranked(candidates: &[Candidate], accept_unknown: bool) -> Vec<&Candidate> {
     let named = |one: &&Candidate| match one.verdict {
         Verdict::Meets => true,
@@ -124,21 +140,35 @@ pub fn ranked(candidates: &[Candidate], accept_unknown: bool) -> Vec<&Candidate>
         Verdict::Fails => false,
     };
     let mut named: Vec<&Candidate> = candidates.iter().filter(named).collect();
-    named.sort_by_key(|one| {
-        let unusable = one.cost.unusable.as_ref().map_or(0.0, |unusable| unusable.share);
-        let percent = (100.0 * unusable).round() as u64;
-        (one.verdict != Verdict::Meets, one.cost.has_threads, percent, one.cost.steps.clone())
+    // As precise as they are printed.
+    let percent = |share: f64| (100.0 * share).round() as u64;
+    named.sort_by_cached_key(|one| {
+        let mut levels: Vec<u8> =
+            one.isolation.iter().map(|[worse, _]| worse.max(0.0) as u8).collect();
+        levels.sort_unstable();
+        let work = one.cost.throughput.as_ref();
+        let work = work.map(|ends| ends.each_ref().map(|end| percent(end.value)));
+        let unusable = one.cost.unusable.as_ref().map_or(0, |unusable| percent(unusable.share));
+        (
+            (one.verdict != Verdict::Meets, one.cost.has_threads),
+            (Reverse(levels), Reverse(work), unusable, one.cost.steps.clone()),
+        )
     });
     named
 }
 
-/// The needs that name a part which no row of the records has.
+/// The needs that name a part which neither the catalogue nor a row of the records has.
 pub fn unknown_parts(records: &[&RunRecord], needs: &[Need]) -> Option<String> {
     needs.iter().find_map(|need| {
         let (What::Level(rows, _) | What::Figure(rows, ..)) = &need.what else { return None };
-        rows.part.as_ref().filter(|_| matches!(rows.axis, Some(Axis::Fault | Axis::Jitter)))?;
+        let part = rows.part.as_ref()?;
+        let is_known = match rows.axis {
+            Some(Axis::Fault) => fault_part(part, None).is_some(),
+            Some(Axis::Jitter) => is_part_of_rates(part),
+            _ => true,
+        };
         let every = || records.iter().flat_map(|run| &run.matrix);
-        if every().any(|row| rows.has(row)) {
+        if is_known || every().any(|row| rows.has(row)) {
             return None;
         }
         let axis = Rows { part: None, ..rows.clone() };
@@ -157,49 +187,95 @@ pub fn unknown_parts(records: &[&RunRecord], needs: &[Need]) -> Option<String> {
     })
 }
 
-fn finding(records: &[&RunRecord], variant: &str, need: &Need, needs: &[Need]) -> Finding {
-    let mut all = evidence(records, variant, &need.what);
-    let wanted = needs.iter().filter_map(|need| match need.what {
-        What::Tenants(count) => Some(count),
-        _ => None,
-    });
-    let wanted = wanted.max().unwrap_or(0);
-    let rises = !matches!(need.what, What::Figure(_, _, Bound::AtMost(_)));
-    // Fewer tenants than are needed show what fails and not what holds.
-    for one in all.iter_mut().filter(|one| one.tenants < wanted && one.is_known()) {
-        *if rises { &mut one.lo } else { &mut one.hi } =
-            if rises { f64::NEG_INFINITY } else { f64::INFINITY };
-        one.reason = Some(format!("measured with {} tenants", one.tenants));
-    }
-    let [worse, better] = worst(&all, rises);
-    let (verdict, at) = match need.what {
-        What::Level(_, level) => (judged(worse, better, f64::from(level), rises), worse),
-        What::Figure(_, _, Bound::AtLeast(least)) => (judged(worse, better, least, rises), worse),
-        What::Figure(_, _, Bound::AtMost(most)) => (judged(worse, better, most, rises), worse),
-        What::Tenants(count) => (judged(worse, better, count.into(), rises), worse),
-        What::Memory(bytes) => (judged(worse, better, bytes as f64, rises), worse),
-        What::Without(_) | What::Processes => (judged(worse, better, 1.0, rises), worse),
-    };
-    let bound_of = |one: &Evidence| match (verdict, rises) {
-        (Verdict::Fails, true) => one.hi,
-        (Verdict::Fails, false) => one.lo,
-        (_, true) => one.lo,
-        (_, false) => one.hi,
-    };
-    let at = if verdict == Verdict::Fails { better } else { at };
-    let deciding = all.iter().find(|one| bound_of(one) == at);
+/// One need by some records.
+struct View {
+    verdict: Verdict,
+    bounds: [f64; 2],
+    /// The evidence that decides it.
+    deciding: Option<Evidence>,
+}
+
+fn finding(records: &[&RunRecord], variant: &str, need: &Need, wanted: u32) -> Finding {
+    let View { verdict, bounds, deciding } = best_view(records, variant, need, wanted);
     let unknown = verdict == Verdict::Unknown;
     let is_row = matches!(need.what, What::Level(..) | What::Figure(..));
-    let measure =
-        || measure(records, variant, need, is_row && deciding.is_some_and(Evidence::is_known));
+    let undecided = is_row && deciding.as_ref().is_some_and(Evidence::is_known);
+    let measure = || Command { records, variant, need, wanted, undecided }.with_minutes();
     Finding {
         need: need.text.clone(),
         verdict,
-        bounds: [worse, better],
-        figure: deciding.and_then(|one| one.figure.clone()),
-        reason: deciding.and_then(|one| one.reason.clone()).filter(|_| unknown),
+        bounds,
         measure: if unknown { measure() } else { None },
+        reason: deciding.as_ref().and_then(|one| one.reason.clone()).filter(|_| unknown),
+        figure: deciding.and_then(|one| one.figure),
     }
+}
+
+/// The view of the records that can show the need: those with the same number of tenants, each of
+/// them alone, and all, which complete each other.
+fn best_view(records: &[&RunRecord], variant: &str, need: &Need, wanted: u32) -> View {
+    let measured = |run: &&&RunRecord| {
+        run.mechanisms.iter().any(|row| row.variant == variant && row.outcome.is_measured())
+    };
+    let counts = records.iter().filter(measured).map(|run| run.plan.tenants);
+    let enough = counts.filter(|&count| count >= wanted).min().unwrap_or(u32::MAX);
+    let of = |runs: &[&RunRecord]| view(runs, variant, need, [wanted, enough]);
+    let mut groups: BTreeMap<u32, Vec<&RunRecord>> = BTreeMap::new();
+    for run in records {
+        groups.entry(run.plan.tenants).or_default().push(*run);
+    }
+    let together = of(records);
+    if records.len() < 2 {
+        return together;
+    }
+    let best = |runs: &Vec<&RunRecord>| {
+        let all = of(runs);
+        let mut alone = runs.iter().map(|run| of(&[*run]));
+        match all.verdict {
+            Verdict::Unknown => alone.find(|one| one.verdict == Verdict::Meets).unwrap_or(all),
+            _ => all,
+        }
+    };
+    let mut views: Vec<View> = groups.values().map(best).collect();
+    let at = |views: &[View], verdict| views.iter().position(|one| one.verdict == verdict);
+    match (at(&views, Verdict::Meets), together.verdict, at(&views, Verdict::Fails)) {
+        (Some(at), ..) | (None, Verdict::Unknown, Some(at)) => views.swap_remove(at),
+        _ => together,
+    }
+}
+
+/// Fewer tenants than are needed show what fails and not what holds, and more than enough show what
+/// holds and not what fails.
+fn view(records: &[&RunRecord], variant: &str, need: &Need, [wanted, enough]: [u32; 2]) -> View {
+    let mut all = evidence(records, variant, &need.what);
+    let rises = !matches!(need.what, What::Figure(_, _, Bound::AtMost(_)));
+    for one in all.iter_mut().filter(|one| one.is_known()) {
+        let is_few = one.tenants < wanted;
+        if !is_few && !(enough.saturating_add(1)..u32::MAX).contains(&one.tenants) {
+            continue;
+        }
+        match is_few == rises {
+            true => one.lo = f64::NEG_INFINITY,
+            false => one.hi = f64::INFINITY,
+        }
+        one.reason = Some(format!("measured with {} tenants", one.tenants));
+    }
+    let [worse, better] = worst(&all, rises);
+    let wanted = match need.what {
+        What::Level(_, level) => f64::from(level),
+        What::Figure(_, _, Bound::AtLeast(end) | Bound::AtMost(end)) => end,
+        What::Tenants(count) => count.into(),
+        What::Memory(bytes) => bytes as f64,
+        What::Without(_) | What::Processes => 1.0,
+    };
+    let verdict = judged(worse, better, wanted, rises);
+    let bound_of = |one: &Evidence| match (verdict, rises) {
+        (Verdict::Fails, true) | (Verdict::Meets | Verdict::Unknown, false) => one.hi,
+        (Verdict::Fails, false) | (_, true) => one.lo,
+    };
+    let at = if verdict == Verdict::Fails { better } else { worse };
+    let deciding = all.into_iter().find(|one| bound_of(one) == at);
+    View { verdict, bounds: [worse, better], deciding }
 }
 
 fn judged(worse: f64, better: f64, wanted: f64, rises: bool) -> Verdict {
@@ -227,182 +303,22 @@ fn worst(all: &[Evidence], rises: bool) -> [f64; 2] {
 
 /// The worse and the better bound of a need under a mechanism, for a page that only compares.
 pub fn bounds(records: &[&RunRecord], variant: &str, need: &Need) -> [f64; 2] {
-    finding(records, variant, need, &[]).bounds
+    best_view(records, variant, need, SHARING).bounds
 }
 
-fn evidence(records: &[&RunRecord], variant: &str, what: &What) -> Vec<Evidence> {
-    let mut all: Vec<Evidence> =
-        records.iter().flat_map(|run| of_record(run, variant, what)).collect();
-    if matches!(what, What::Tenants(_) | What::Memory(_)) {
-        all.sort_by(|a, b| b.lo.total_cmp(&a.lo));
-    }
-    if !matches!(what, What::Level(..) | What::Figure(..)) {
-        all.truncate(1);
-    }
-    // What one record measured and another did not is measured.
-    let known: Vec<String> =
-        all.iter().filter(|one| one.is_known()).map(|one| one.key.clone()).collect();
-    all.retain(|one| one.is_known() || !known.contains(&one.key));
-    if let What::Level(rows, _) | What::Figure(rows, ..) = what {
-        let missing = rows.required().iter().filter(|sub| {
-            let ends = format!("/{sub}");
-            !all.iter().any(|one| one.key.split(' ').next().is_some_and(|key| key.ends_with(&ends)))
-        });
-        let missing: Vec<Evidence> =
-            missing.map(|sub| none(sub, unmeasured(records, variant))).collect();
-        all.extend(missing);
-    }
-    if all.is_empty() {
-        all.push(none("", unmeasured(records, variant)));
-    }
-    all
+/// Whether it is for one tenant, also where it did not run.
+fn admits_one_tenant(run: &RunRecord, variant: &str) -> bool {
+    let row = run.mechanisms.iter().find(|row| row.variant == variant);
+    let by_name = row.map(|row| MechanismProperties::of_format_1_0(&row.name));
+    properties(run, variant).or(by_name.as_ref()).is_some_and(|of| of.admits_one_tenant())
 }
 
-fn none(key: &str, reason: String) -> Evidence {
-    let (lo, hi) = (f64::NEG_INFINITY, f64::INFINITY);
-    Evidence { key: key.to_owned(), lo, hi, figure: None, reason: Some(reason), tenants: u32::MAX }
-}
-
-fn of_record(run: &RunRecord, variant: &str, what: &What) -> Vec<Evidence> {
-    let exact = |value: bool, text: String| Evidence {
-        lo: f64::from(value),
-        hi: f64::from(value),
-        figure: Some(text),
-        ..none("", String::new())
-    };
-    match what {
-        What::Level(rows, _) => rows_of(run, variant, rows, level),
-        What::Figure(rows, figure, _) if *figure == Figure::Throughput => {
-            throughput(run, variant, rows)
-        }
-        What::Figure(rows, figure, _) => rows_of(run, variant, rows, |row| of_figure(row, *figure)),
-        What::Without(step) => steps(run, variant)
-            .map_or_else(Vec::new, |steps| vec![exact(!steps.contains(step), page::takes(&steps))]),
-        What::Processes => properties(run, variant).map_or_else(Vec::new, |properties| {
-            let text =
-                if properties.has_threads() { "threads of one process" } else { "processes" };
-            vec![exact(!properties.has_threads(), format!("tenants are {text}"))]
-        }),
-        What::Tenants(_) => tenants(run, variant).into_iter().collect(),
-        What::Memory(_) => cost::memory(run, variant, what).into_iter().collect(),
-    }
-}
-
-/// The tenants that the record measured: no more are known.
-fn tenants(run: &RunRecord, variant: &str) -> Option<Evidence> {
-    let properties = properties(run, variant)?;
-    let is_measured =
-        run.mechanisms.iter().any(|row| row.variant == variant && row.outcome.is_measured());
-    if properties.admits_one_tenant() {
-        let figure = Some("a second tenant is refused".to_owned());
-        return Some(Evidence { lo: 1.0, hi: 1.0, figure, ..none("", String::new()) });
-    }
-    let count = run.plan.tenants;
-    is_measured.then(|| Evidence {
-        lo: count.into(),
-        figure: Some(format!("measured with {count} tenants")),
-        ..none("", "no record has more".to_owned())
-    })
-}
-
-fn rows_of(
-    run: &RunRecord,
-    variant: &str,
-    rows: &Rows,
-    read: impl Fn(&MatrixRow) -> Option<([f64; 2], String)>,
-) -> Vec<Evidence> {
-    let own = run.matrix.iter().filter(|row| row.variant == variant && rows.has(row));
-    own.map(|row| {
-        let beside = row.aggressor.as_deref().unwrap_or_default();
-        let key = format!("{} {beside}", row.axis_path());
-        let found = read(row).filter(|_| run.plan.decides && row.level.is_some());
-        let Some(([lo, hi], figure)) = found else {
-            let by_profile = || format!("profile {} decides nothing", run.plan.profile);
-            let reason = match &row.outcome.reason {
-                _ if !run.plan.decides => by_profile(),
-                Some(reason) => reason.clone(),
-                None => "the record has no such figure".to_owned(),
-            };
-            return Evidence { reason: Some(reason), ..none(&key, String::new()) };
-        };
-        let place = match row.aggressor.as_deref() {
-            Some(beside) if row.axis != Axis::Fault.as_str() => format!(" beside {beside}"),
-            Some(fault) => format!(" of {fault}"),
-            None => String::new(),
-        };
-        let reason =
-            row.outcome.reason.clone().or_else(|| Some("its interval straddles it".to_owned()));
-        let figure = Some(format!("{} {figure}{place}", row.axis_path()));
-        Evidence { key, lo, hi, figure, reason, tenants: run.plan.tenants }
-    })
-    .collect()
-}
-
-/// The levels that a row leaves open. One that comes from trials is shown from L2 on: a single
-/// success keeps L0 out, and proves nothing else.
-fn level(row: &MatrixRow) -> Option<([f64; 2], String)> {
-    let text = row.level.as_deref()?;
-    let mut digits = text.chars().filter_map(|c| c.to_digit(10)).map(f64::from);
-    let worst = digits.next()?;
-    let best = digits.next().unwrap_or(worst);
-    let is_shown = row.outcome.is_measured() || row.survival.is_none() || worst >= 2.0;
-    let figures = [
-        ("retention", &row.retention),
-        ("survival", &row.survival),
-        ("jitter", &row.jitter),
-        ("overshoot", &row.overshoot),
-    ];
-    let figure = figures.into_iter().find_map(|(name, figure)| Some((name, figure.as_ref()?)));
-    let figure = figure.map_or_else(String::new, |(name, of)| format!(", {name} {}", shown(of)));
-    Some(([if is_shown { worst } else { 0.0 }, best], format!("{text}{figure}")))
-}
-
-fn of_figure(row: &MatrixRow, figure: Figure) -> Option<([f64; 2], String)> {
-    let (name, found) = match figure {
-        Figure::Kept if row.retention.is_some() => ("retention", &row.retention),
-        Figure::Kept => ("survival", &row.survival),
-        Figure::Jitter => ("jitter", &row.jitter),
-        Figure::Guarantee => ("guarantee", &row.guarantee),
-        Figure::Efficiency => ("efficiency", &row.efficiency),
-        Figure::Throughput => return None,
-    };
-    let found = found.as_ref()?;
-    Some((ends(found), format!("{name} {}", shown(found))))
-}
-
-/// The bounds of a figure. A range of values bounds no further one.
-fn ends(of: &Estimate) -> [f64; 2] {
-    match of.ends {
-        Ends::Interval => [of.lo, of.hi],
-        Ends::Range => [f64::NEG_INFINITY, f64::INFINITY],
-        Ends::AtLeast => [of.lo, f64::INFINITY],
-        Ends::AtMost => [f64::NEG_INFINITY, of.hi],
-    }
-}
-
-/// A figure with its interval.
-pub fn shown(of: &Estimate) -> String {
-    let Estimate { value, lo, hi, n, .. } = of;
-    match of.ends {
-        Ends::AtMost => format!("below {hi:.3}, n={n}"),
-        Ends::AtLeast => format!("{value:.3}, at least {lo:.3}, n={n}"),
-        Ends::Interval | Ends::Range => format!("{value:.3} [{lo:.3}, {hi:.3}], n={n}"),
-    }
-}
-
-fn throughput(run: &RunRecord, variant: &str, rows: &Rows) -> Vec<Evidence> {
-    let own = run.operator.iter().filter(|row| row.variant == variant && run.plan.decides);
-    let own = own.filter(|row| {
-        row.tenants == run.plan.tenants && rows.axis.is_none_or(|axis| axis == row.sub_axis.axis())
-    });
-    own.map(|row| {
-        let key = format!("{} {}", row.sub_axis.as_str(), row.aggressor);
-        let figure = format!("throughput in devices {} beside {}", shown(&row.stp), row.aggressor);
-        let ([lo, hi], tenants) = (ends(&row.stp), row.tenants);
-        let reason = Some("its interval straddles it".to_owned());
-        Evidence { key, lo, hi, figure: Some(figure), reason, tenants }
-    })
-    .collect()
+/// The instances of a MIG layout: no tenant more has one.
+fn instances(variant: &str) -> Option<Vec<f64>> {
+    let layout = variant.strip_prefix("mig[")?.strip_suffix(']')?;
+    let slices = |part: &str| part.split_once('g')?.0.parse().ok();
+    let instances: Vec<f64> = layout.split('+').filter_map(slices).collect();
+    (!instances.is_empty()).then_some(instances)
 }
 
 fn properties<'a>(run: &'a RunRecord, variant: &str) -> Option<&'a MechanismProperties> {

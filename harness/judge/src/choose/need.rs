@@ -5,7 +5,7 @@ use gpubench_record::{Axis, MatrixRow, SubAxis};
 /// One need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Need {
-    /// As it was written, without blanks.
+    /// As it was written, in the case and with the names of records, and without blanks.
     pub text: String,
     pub what: What,
 }
@@ -161,9 +161,14 @@ const VALUES: &str = "NAME>=L1 to NAME>=L3, NAME>=0.8, jitter<=0.5, tenants>=4, 
 impl Need {
     /// Fails when the text names nothing that a record has.
     pub fn parse(text: &str) -> Result<Self, NeedError> {
-        let text: String = text.split_whitespace().collect();
+        let given: String = text.split_whitespace().collect();
+        let text = of_record(&given);
         let wrong = |problem: &str, accepted| {
-            Err(NeedError { text: text.clone(), problem: problem.to_owned(), accepted })
+            Err(NeedError { text: given.clone(), problem: problem.to_owned(), accepted })
+        };
+        let unknown = |name: &str| {
+            let meant = similar(name).map(|name| format!(", did you mean {name}?"));
+            wrong(&format!("unknown name{}", meant.unwrap_or_default()), NAMES)
         };
         let parts = [">=", "<="].into_iter().find_map(|sign| Some((sign, text.split_once(sign)?)));
         let Some((sign, (name, value))) = parts else {
@@ -171,11 +176,11 @@ impl Need {
                 Some(what) => Ok(Self { what, text }),
                 None if text.contains(['<', '>', '=']) => wrong("no >= and no <=", VALUES),
                 None if Rows::parse(&text).is_some() => wrong("it has no value", VALUES),
-                None => wrong("unknown name", NAMES),
+                None => unknown(&text),
             };
         };
         let Some((rows, figure)) = named(name) else {
-            return wrong("unknown name", NAMES);
+            return unknown(name);
         };
         let is_least = sign == ">=";
         let what = match (name, level(value), value.parse::<f64>().ok(), bytes(value)) {
@@ -212,6 +217,35 @@ impl Need {
     pub fn is_about(&self, axis: Axis) -> bool {
         !matches!(self.what, What::Memory(_)) && self.axis() == Some(axis)
     }
+}
+
+/// A need as records write it: screens have some names in capitals, and `faults`.
+fn of_record(text: &str) -> String {
+    let at = text.find(['<', '>', '=']).unwrap_or(text.len());
+    let (name, rest) = (text[..at].to_lowercase(), &text[at..]);
+    let part = |part| match part {
+        "faults" => "fault",
+        "sms" => "sm",
+        other => other,
+    };
+    let name: Vec<&str> = name.split('/').map(part).collect();
+    let value = rest.trim_start_matches(['<', '>', '=']);
+    let level = level(&value.to_uppercase()).map(|level| format!("L{level}"));
+    let sign = &rest[..rest.len() - value.len()];
+    format!("{}{sign}{}", name.join("/"), level.unwrap_or_else(|| value.to_owned()))
+}
+
+/// The known name that is nearest to an unknown one, by the rule of the command line's flags.
+fn similar(name: &str) -> Option<String> {
+    let others = "efficiency guarantee throughput tenants memory-cap processes";
+    let steps = Step::ALL.iter().map(|step| format!("no-{}", step.as_str()));
+    let subs = || SUB_AXES.iter().map(|sub| (sub.axis().as_str(), sub.as_str()));
+    let known = Axis::ALL.iter().map(|axis| axis.as_str().to_owned());
+    let known = known.chain(subs().map(|(_, sub)| sub.to_owned()));
+    let known = known.chain(subs().map(|(axis, sub)| format!("{axis}/{sub}")));
+    let known = known.chain(others.split(' ').map(str::to_owned)).chain(steps);
+    let near = known.map(|one| (strsim::jaro(name, &one), one)).filter(|(near, _)| *near > 0.7);
+    near.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, one)| one)
 }
 
 /// The rows and the figure of a name.
@@ -295,6 +329,9 @@ mod tests {
             ("tenants>=4", What::Tenants(4)),
             ("no-reset", What::Without(Step::Reset)),
             ("processes", What::Processes),
+            ("DRAM >= l2", What::Level(dram(), 2)),
+            ("Faults/mmu>=L2", What::Level(rows(Axis::Fault, Some("mmu")), 2)),
+            ("No-Reset", What::Without(Step::Reset)),
         ] {
             assert_eq!(Need::parse(text).map(|need| need.what), Ok(want), "{text}");
         }
@@ -303,8 +340,11 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_refused_with_what_is_accepted() {
         for (text, problem) in [
-            ("dran>=L2", "unknown name"),
-            ("bandwidth/sm>=L2", "unknown name"),
+            ("dran>=L2", "unknown name, did you mean dram?"),
+            ("memroy>=L2", "unknown name, did you mean memory?"),
+            ("efficency>=0.9", "unknown name, did you mean efficiency?"),
+            ("no-rooot", "unknown name, did you mean no-root?"),
+            ("bandwidth/sm>=L2", "unknown name, did you mean bandwidth?"),
             ("dram>=L0", "no such value"),
             ("dram>=L4", "no such value"),
             ("dram>L2", "no >= and no <="),
@@ -315,11 +355,12 @@ mod tests {
             ("memory>=0.9", "this figure has no such bound"),
             ("cap>=0.9", "this figure has no such bound"),
             ("efficiency>=L2", "no such value"),
-            ("guarantee/memory>=0.5", "unknown name"),
+            ("guarantee/memory>=0.5", "unknown name, did you mean guarantee?"),
             ("dram>=nan", "no such value"),
             ("tenants>=1.5", "no number of tenants"),
             ("memory>=-1GiB", "no such value"),
             ("no-fun", "unknown name"),
+            ("\u{130}\u{130}\u{130}>=L2", "unknown name"),
             ("", "unknown name"),
         ] {
             let found = Need::parse(text).map_err(|error| error.problem);

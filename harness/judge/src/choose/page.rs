@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::cost::host_time_ns;
 use super::need::{Need, Step};
-use super::{Candidate, Finding, Verdict, bounds, is_of_model, ranked};
+use super::{Candidate, Finding, Verdict, is_of_model, ranked};
 
 /// The isolation that people compare, as needs; the numbers do not matter.
 const COLUMNS: [&str; 7] =
@@ -41,13 +41,15 @@ pub fn columns() -> Vec<(&'static str, Need)> {
     COLUMNS.iter().filter_map(column).collect()
 }
 
-/// The bounds of each column under each mechanism.
-pub fn isolation(records: &[&RunRecord], candidates: &[Candidate]) -> Vec<Vec<[f64; 2]>> {
-    let columns = columns();
-    let of = |one: &Candidate| {
-        columns.iter().map(|(_, need)| bounds(records, &one.variant, need)).collect()
-    };
-    candidates.iter().map(of).collect()
+/// The levels between two bounds.
+pub fn levels([worst, best]: [f64; 2]) -> String {
+    match (worst.is_finite(), best.is_finite()) {
+        (true, _) if worst == best => format!("L{worst}"),
+        (true, _) => format!("L{worst}..L{best}"),
+        (false, true) if best <= 0.0 => "L0".to_owned(),
+        (false, true) => format!("at most L{best}"),
+        (false, false) => "?".to_owned(),
+    }
 }
 
 /// What setting up takes, in words.
@@ -101,7 +103,12 @@ impl Answer<'_> {
         }
         if let Some(second) = &self.second {
             page.push(Block::Gap);
-            page.push(Line::new(&second.says).marked("the published tree:", Paint::Faint));
+            let says = format!(
+                "{} The tree is a published overview's eight questions about needs, which `advise` \
+                 asks; no measurement is in it.",
+                second.says
+            );
+            page.push(Line::new(says).marked("the published tree:", Paint::Faint));
             for one in &second.contradictions {
                 page.push(Line::new(one).marked("the record contradicts it here:", Paint::Bad));
             }
@@ -124,7 +131,8 @@ impl Answer<'_> {
             return;
         }
         let Some(first) = named.first() else {
-            page.say(format!("No mechanism meets every need{by}."));
+            let sentence = format!("no mechanism meets every need{by}.");
+            page.push(Line::new(sentence).marked("nothing meets:", Paint::Bad));
             for one in ranked(self.candidates, true) {
                 let sentence =
                     format!("{} fails no need; unknown: {}", one.label, open(one).join(", "));
@@ -147,10 +155,54 @@ impl Answer<'_> {
         }
         if named.len() > 1 {
             page.say(
-                "In this order: processes before threads, then the least compute that none can \
-                 use, then the least to change.",
+                "In this order: processes before threads, then the better isolated (the weakest \
+                 axis first), then the more work of all tenants together, then the least to change.",
             );
         }
+    }
+
+    /// One paragraph for a design document: the first mechanism, the figures behind it, where they
+    /// come from, and what is unknown.
+    pub fn paragraph(&self) -> Option<String> {
+        let (named, run) = (self.named(), self.records.first()?);
+        let first = named.first().filter(|_| !self.needs.is_empty())?;
+        let found = first.findings.iter().filter(|found| found.verdict == Verdict::Meets);
+        let met: Vec<String> = found
+            .map(|found| {
+                let figure = found.figure.as_deref();
+                format!("{} ({})", found.need, figure.unwrap_or("no figure"))
+            })
+            .collect();
+        let met = if met.is_empty() { "no need".to_owned() } else { met.join("; ") };
+        let unknown = match open(first).as_slice() {
+            [] => "No need is unknown.".to_owned(),
+            open => format!("Unknown: {}.", open.join(", ")),
+        };
+        let dates = self.records.iter().map(|run| run.provenance.started_at.get(..10));
+        let mut dates: Vec<&str> = dates.flatten().collect();
+        dates.sort_unstable();
+        dates.dedup();
+        let of_model = if is_of_model(self.records) {
+            " The GPU is a model of one: the figures are predictions."
+        } else {
+            ""
+        };
+        Some(format!(
+            "The tenants share the GPU by {}. It meets{}: {met}. {unknown} Measured by gpubench {} \
+             on {}, driver {}, on {}.{of_model}",
+            first.label,
+            self.by(),
+            run.provenance.gpubench,
+            run.device.name,
+            run.device.driver,
+            list(&dates, "and")
+        ))
+    }
+
+    /// The answer in Markdown, which begins with the paragraph.
+    pub fn markdown(&self) -> String {
+        let paragraph = self.paragraph().map(|text| format!("{text}\n\n"));
+        paragraph.unwrap_or_default() + &self.page().markdown()
     }
 
     fn needs_table(&self) -> Table {
@@ -174,9 +226,12 @@ impl Answer<'_> {
             }
         }
         for one in self.candidates.iter().filter(|one| one.verdict == Verdict::Fails) {
-            for found in one.findings.iter().filter(|found| found.verdict == Verdict::Fails) {
-                page.push(line(&one.label, found, Paint::Bad));
-            }
+            let failed = one.findings.iter().filter(|found| found.verdict == Verdict::Fails);
+            let lines = failed.map(|found| line(&one.label, found, Paint::Bad));
+            let refusal = one.refusal.map(|why| {
+                Line::new(format!("sharing: {}: {why}", one.label)).marked("fails", Paint::Bad)
+            });
+            refusal.into_iter().chain(lines).for_each(|line| page.push(line));
         }
         // One line for all mechanisms with the same reason, and for all needs of one that did not
         // run.
@@ -214,22 +269,19 @@ impl Answer<'_> {
                 let command = command.replace(&per, &format!("--for-minutes {minutes}"));
                 let text = format!("{command}   (about {minutes} min)");
                 page.push(Line::new(text).indented(4, 6).marked("measures it:", Paint::Faint));
+            } else {
+                let text = "no run of this program on this host as it is";
+                page.push(Line::new(text).indented(4, 6).marked("measures it:", Paint::Faint));
             }
         }
     }
 
     fn isolation_table(&self) -> Table {
-        let isolation = isolation(self.records, self.candidates);
         let names = columns().into_iter().map(|(name, _)| name);
         let heads = ["mechanism"].into_iter().chain(names);
-        let rows = self.candidates.iter().zip(isolation).map(|(one, ends)| {
-            let level = |[worst, best]: [f64; 2]| match (worst.is_finite(), worst == best) {
-                (false, _) => "?".to_owned(),
-                (true, true) => format!("L{worst}"),
-                (true, false) => format!("L{worst}..L{best}"),
-            };
-            let cells = std::iter::once(one.label.clone()).chain(ends.into_iter().map(level));
-            cells.collect::<Vec<_>>()
+        let rows = self.candidates.iter().map(|one| {
+            let cells = one.isolation.iter().map(|ends| levels(*ends));
+            std::iter::once(one.label.clone()).chain(cells).collect::<Vec<_>>()
         });
         Table::plain(heads, rows).with_heading(format!("Isolation{}", self.by()))
     }
@@ -276,16 +328,16 @@ impl Answer<'_> {
 
     /// The same for programs.
     pub fn json(&self) -> Value {
-        let isolation = isolation(self.records, self.candidates);
-        let mechanisms = self.candidates.iter().zip(isolation).map(|(one, ends)| {
+        let mechanisms = self.candidates.iter().map(|one| {
             let needs: Vec<Value> = one.findings.iter().map(of_finding).collect();
             let levels = columns()
                 .into_iter()
-                .zip(ends)
+                .zip(&one.isolation)
                 .map(|((name, _), ends)| (name.to_owned(), json!(ends.map(finite))));
             json!({
                 "mechanism": one.name, "variant": one.variant,
                 "outcome": (!self.needs.is_empty()).then(|| one.verdict.as_str()), "needs": needs,
+                "refusal": one.refusal,
                 "isolation": levels.collect::<serde_json::Map<_, _>>(), "cost": of_cost(one),
                 "on_front": self.front.iter().any(|front| front.variant == one.variant),
             })

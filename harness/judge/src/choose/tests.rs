@@ -2,7 +2,7 @@
 
 use gpubench_record::{Outcome, RunRecord};
 
-use super::page::{Answer, isolation};
+use super::page::Answer;
 use super::*;
 use crate::gate::fixture::example;
 
@@ -58,7 +58,11 @@ fn each_outcome_has_its_figure_or_the_command_that_measures_it() -> Result {
     let figure = found.figure.unwrap_or_default();
     assert!(figure.starts_with("compute/sm retention 0.294 [0.293, 0.296], n=8"), "{figure}");
     for (need, variant, command) in [
-        ("jitter<=0.5", QUOTA, Some("--mechanism mps-quota --axis jitter --for-minutes 5")),
+        (
+            "jitter<=0.5",
+            QUOTA,
+            Some("--mechanism mps-quota --axis compute,bandwidth,jitter --profile jitter.toml"),
+        ),
         ("fault>=L2", "mps", Some("--mechanism mps --axis fault --faults")),
         ("memory-cap", "mps", Some("--mechanism mps --axis memory")),
         ("tenants>=4", "mps", Some("--profile tenants.toml --for-minutes 5")),
@@ -161,7 +165,7 @@ fn a_model_says_so_and_the_front_leaves_out_what_another_beats() -> Result {
     run.device.kind = DeviceKind::Virtual;
     let needs = needs(&["compute>=L2"])?;
     let (records, found) = ([&run], candidates(&[&run], &needs));
-    let front = front(&found, &isolation(&records, &found));
+    let front = front(&found);
     let names: Vec<&str> = front.iter().map(|one| one.variant.as_str()).collect();
     assert!(names.contains(&QUOTA) && !names.contains(&"stream-priority"), "{names:?}");
     let answer = Answer {
@@ -174,7 +178,7 @@ fn a_model_says_so_and_the_front_leaves_out_what_another_beats() -> Result {
         second: None,
     };
     let page = answer.page();
-    for text in [page.text(gpubench_show::Look::PIPED), page.markdown()] {
+    for text in [page.text(gpubench_show::Look::PIPED), answer.markdown()] {
         assert!(text.contains("VIRTUAL GPU") && text.contains("meets by the model"), "{text}");
     }
     assert_eq!(answer.json()["by"], "model");
@@ -227,6 +231,19 @@ fn costs_follow_from_the_record() -> Result {
         let is_near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(is_near(unusable.share, share), "{variant}: {}", unusable.share);
         assert!(is_near(unusable.ceiling, ceiling), "{variant}: {}", unusable.ceiling);
+        if variant == "mig[3g+3g]" {
+            let row = planned.mechanisms.iter_mut().find(|row| row.name == "mps-quota");
+            let row = row.ok_or("a row")?;
+            let sees = |name| format!("{name} Some(60) SMs and Some(9) MiB in 3g (60 SMs, 9 MiB)");
+            row.proof.truncate(1);
+            row.proof[0].check =
+                "each tenant sees the SMs and the memory of its instance".to_owned();
+            row.proof[0].evidence = [sees("victim"), sees("neighbour-1")].join(", ");
+            let found = candidates(&[&planned], &[]);
+            let one = found.iter().rev().find(|one| one.variant == variant).ok_or("a candidate")?;
+            let unusable = one.cost.unusable.as_ref().ok_or("compute")?;
+            assert!(is_near(unusable.share, 12.0 / 132.0), "{}", unusable.share);
+        }
     }
     Ok(())
 }

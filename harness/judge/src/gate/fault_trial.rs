@@ -85,6 +85,18 @@ fn unexpected_answer(trial: &FaultTrial, observed: &FaultObservation) -> Option<
     }
 }
 
+/// Whether a trial ran as planned, raised no error where one was planned, and harmed no victim: the
+/// device does not have the fault.
+pub fn raised_nothing(trial: &FaultResult) -> bool {
+    let (FaultTrial { facts, .. }, injector) = (&trial.planned, &trial.observed.injector);
+    facts.answer == ExpectedAnswer::Error
+        && trial.observed.failure.is_none()
+        && injector.ended.is_none()
+        && injector.code.unwrap_or(SUCCESS) == SUCCESS
+        && trial.victims.len() == trial.observed.victims.len()
+        && trial.is_contained()
+}
+
 // What a fault did to one victim, computed from the victim's requests alone.
 
 /// Fewest completions before the fault that make a rate.
@@ -346,6 +358,8 @@ mod tests {
             let reason = result.outcome.reason.clone().unwrap_or_default();
             assert_eq!(result.outcome.is_measured(), doubt.is_none(), "{reason}");
             assert!(doubt.is_none_or(|doubt| reason.contains(doubt)), "{reason}");
+            let is_absent = doubt.is_some_and(|doubt| doubt.contains("raised no error"));
+            assert_eq!(raised_nothing(&result), is_absent, "{reason}");
         }
     }
 }

@@ -32,7 +32,7 @@ use gpubench_record::{CellResult, Gate, GateResult, GateScope, GateState, Role};
 use catalogue::Findings;
 pub use catalogue::{CATALOGUE, GateEntry};
 pub use closed::closed_rate_per_s;
-pub use fault_trial::judge_trial;
+pub use fault_trial::{judge_trial, raised_nothing};
 pub use host::Proofs;
 pub use late_xids::{CellXid, XidReading, assign_xids};
 pub use observation::{CellObservation, ClockKind, Host, Tenant};

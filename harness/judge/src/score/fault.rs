@@ -7,7 +7,7 @@
 //! the self-test fault, which must kill one.
 
 use gpubench_record::{
-    Axis, Control, Estimate, FaultResult, FaultTally, Harm, MechanismRow, Plan, counted,
+    Axis, Control, Estimate, FaultResult, FaultTally, Harm, MechanismRow, Outcome, Plan, counted,
 };
 use gpubench_stats::{Confidence, NoEstimate, proportion};
 
@@ -17,6 +17,7 @@ use super::tally::{in_words, more_trials, tally};
 use super::word::{Bound, Evidence};
 use super::{Context, word};
 use crate::figures::printed;
+use crate::gate::raised_nothing;
 
 pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> {
     let sources = Sources::of(context, &mechanism.variant);
@@ -164,9 +165,10 @@ fn row(
         row.warn(format!("{held} of {} planned trials were held: {why}", planned.trials));
     }
     let mut all = records.iter().flatten();
-    if let Some(left_out) = all.find(|trial| !trial.outcome.is_measured()) {
+    let left_out = all.find(|trial| !trial.outcome.is_measured());
+    let left_out = left_out.map(|trial| trial.outcome.reason.as_deref().unwrap_or("no reason"));
+    if let Some(reason) = left_out {
         let tally = tally(&records);
-        let reason = left_out.outcome.reason.as_deref().unwrap_or("no reason");
         row.warn(format!(
             "leaves out {} of {}: {reason}",
             tally.left_out,
@@ -178,7 +180,15 @@ fn row(
     }
     let tally = tally(&records);
     let (Some(survival), Some(range)) = (tally.survival.clone(), range(&tally)) else {
-        row.doubt(format!("none of {} counts", counted(tally.left_out, "trial")));
+        let all = counted(tally.left_out, "trial");
+        if !row.is_doubtful() && all_raised_nothing(&records) {
+            let reason = format!("{} raises no error on this device ({all})", planned.fault);
+            row.matrix.outcome = Outcome::waived(reason);
+            row.cannot_run_here = true;
+        } else {
+            let why = left_out.map_or(String::new(), |reason| format!(": {reason}"));
+            row.doubt(format!("none of {all} counts{why}"));
+        }
         return row;
     };
     row.warn(in_words(&tally));
@@ -192,6 +202,12 @@ fn row(
         row.matrix.word = Some(word.to_owned());
     }
     row
+}
+
+/// Whether no trial raised the fault, so that the axis is complete without it.
+fn all_raised_nothing(records: &[Vec<&FaultResult>]) -> bool {
+    let mut all = records.iter().flatten().peekable();
+    all.peek().is_some() && all.all(|trial| raised_nothing(trial))
 }
 
 /// The levels that the interval leaves open.
@@ -323,6 +339,29 @@ mod tests {
             victims: harms.iter().map(victim).collect(),
             detected_after_ns: None,
             observed: gpubench_record::FaultObservation::default(),
+        }
+    }
+
+    #[test]
+    fn a_device_lacks_a_fault_that_no_trial_raised_and_no_victim_felt() {
+        let trial = |harm, answer| {
+            let mut trial = trial(None, &[harm], false);
+            trial.planned.facts.answer = answer;
+            let (tenant, role) = ("victim".to_owned(), gpubench_record::Role::Victim);
+            let tenant = gpubench_record::CellTenant { tenant, role, workload: None };
+            trial.observed.victims.push(gpubench_record::TenantResult::ready(&tenant, None));
+            trial
+        };
+        use ExpectedAnswer::{Either, Error};
+        let absent = || trial(Harm::Unharmed, Error);
+        for (trials, want) in [
+            (vec![absent(), absent()], true),
+            (vec![absent(), trial(Harm::Dead, Error)], false),
+            (vec![absent(), trial(Harm::Unharmed, Either)], false),
+            (vec![], false),
+        ] {
+            let records = [trials.iter().collect()];
+            assert_eq!(all_raised_nothing(&records), want, "{trials:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 //! sets. The page has the bounds of each need; its script compares and computes nothing.
 
 use gpubench_judge::choose::need::Need;
-use gpubench_judge::choose::page::{columns, takes};
+use gpubench_judge::choose::page::{columns, levels, takes};
 use gpubench_judge::choose::{Candidate, bounds, candidates, is_of_model};
 use gpubench_record::claim::Verdict;
 use gpubench_record::{Estimate, RunRecord};
@@ -22,7 +22,7 @@ const JITTER_STEPS: u32 = 40;
 pub(super) fn choice(record: &RunRecord, variants: &Variants<'_>) -> Option<Markup> {
     let records = [record];
     let mut all = candidates(&records, &[]);
-    all.retain(|one| one.cost.is_measured);
+    all.retain(|one| one.cost.is_measured && one.refusal.is_none());
     let columns = columns();
     let by = if is_of_model(&records) { " by the model" } else { "" };
     (!all.is_empty()).then(|| {
@@ -77,9 +77,7 @@ fn row(
     columns: &[(&'static str, Need)],
     variants: &Variants<'_>,
 ) -> Markup {
-    let levels: Vec<[f64; 2]> =
-        columns.iter().map(|(_, need)| bounds(&[record], &one.variant, need)).collect();
-    let compared = columns.iter().zip(&levels).map(|((name, _), levels)| {
+    let compared = columns.iter().zip(&one.isolation).map(|((name, _), levels)| {
         let figure = Need::parse("jitter<=0").ok().filter(|_| *name == "jitter");
         let of = figure.map_or(*levels, |need| bounds(&[record], &one.variant, &need));
         let ends = of.map(|end| if end.is_finite() { end.to_string() } else { "null".to_owned() });
@@ -97,7 +95,7 @@ fn row(
         tr data-variant=(one.variant) data-outcome="" data-bounds=(compared) {
             th scope="row" { (variants.label(&one.variant)) }
             td class="outcome" { "-" }
-            @for ends in levels { td class=[class(ends)] { (level(ends)) } }
+            @for ends in &one.isolation { td class=[class(*ends)] { (levels(*ends)) } }
             td { (alone) } td { (all) } td { (unusable) } td { (takes(&cost.steps)) }
             td { (claims(record, &one.variant)) }
         }
@@ -106,14 +104,6 @@ fn row(
 
 fn interval(of: &Estimate) -> String {
     format!("{:.2} [{:.2}, {:.2}]", of.value, of.lo, of.hi)
-}
-
-fn level([worst, best]: [f64; 2]) -> String {
-    match (worst.is_finite(), worst == best) {
-        (false, _) => "?".to_owned(),
-        (true, true) => format!("L{worst}"),
-        (true, false) => format!("L{worst}..L{best}"),
-    }
 }
 
 fn class([worst, best]: [f64; 2]) -> Option<String> {

@@ -92,6 +92,7 @@ pub(super) fn details(document: &Document, record: &RunRecord, glance: &Glance) 
 const fn subject(of: Subject) -> &'static str {
     match of {
         Subject::Row => "row",
+        Subject::Absent => "row left out",
         Subject::Block => "block left out",
         Subject::Cell => "cell",
         Subject::Warning => "warning",
