@@ -75,7 +75,8 @@ def of_rows(run, variant, name, sign, value):
             and part in ("", row.get("sub_axis"), row.get("aggressor"))]
     outcomes = ["unknown" for one in PARTS.get(axis, []) if not part
                 and one not in [row.get("sub_axis") for row in rows]]
-    outcomes += ["unknown"] if axis == "jitter" and not part and missing_jitter(run, rows) else []
+    if axis == "jitter" and not part and missing_jitter(run, rows):
+        outcomes.append("unknown")
     for row in rows:
         if not run["plan"]["decides"] or row["level"] is None:
             outcomes.append("unknown")

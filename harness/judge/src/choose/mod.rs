@@ -199,7 +199,8 @@ fn finding(records: &[&RunRecord], variant: &str, need: &Need, wanted: u32) -> F
     let View { verdict, bounds, deciding } = best_view(records, variant, need, wanted);
     let unknown = verdict == Verdict::Unknown;
     let is_row = matches!(need.what, What::Level(..) | What::Figure(..));
-    let undecided = is_row && deciding.as_ref().is_some_and(Evidence::is_known);
+    let straddles = |one: &Evidence| one.is_known() && one.tenants >= wanted;
+    let undecided = is_row && deciding.as_ref().is_some_and(straddles);
     let measure = || Command { records, variant, need, wanted, undecided }.with_minutes();
     Finding {
         need: need.text.clone(),
@@ -207,7 +208,8 @@ fn finding(records: &[&RunRecord], variant: &str, need: &Need, wanted: u32) -> F
         bounds,
         measure: if unknown { measure() } else { None },
         reason: deciding.as_ref().and_then(|one| one.reason.clone()).filter(|_| unknown),
-        figure: deciding.and_then(|one| one.figure),
+        // A figure of fewer tenants is none of the need, unless it fails.
+        figure: deciding.filter(|one| !unknown || one.tenants >= wanted).and_then(|one| one.figure),
     }
 }
 
@@ -254,9 +256,10 @@ fn view(records: &[&RunRecord], variant: &str, need: &Need, [wanted, enough]: [u
         if !is_few && !(enough.saturating_add(1)..u32::MAX).contains(&one.tenants) {
             continue;
         }
-        match is_few == rises {
-            true => one.lo = f64::NEG_INFINITY,
-            false => one.hi = f64::INFINITY,
+        if is_few == rises {
+            one.lo = f64::NEG_INFINITY;
+        } else {
+            one.hi = f64::INFINITY;
         }
         one.reason = Some(format!("measured with {} tenants", one.tenants));
     }

@@ -47,8 +47,8 @@ pub fn levels([worst, best]: [f64; 2]) -> String {
         (true, _) if worst == best => format!("L{worst}"),
         (true, _) => format!("L{worst}..L{best}"),
         (false, true) if best <= 0.0 => "L0".to_owned(),
-        (false, true) => format!("at most L{best}"),
-        (false, false) => "?".to_owned(),
+        (false, true) if best < 3.0 => format!("at most L{best}"),
+        (false, _) => "?".to_owned(),
     }
 }
 
@@ -103,11 +103,8 @@ impl Answer<'_> {
         }
         if let Some(second) = &self.second {
             page.push(Block::Gap);
-            let says = format!(
-                "{} The tree is a published overview's eight questions about needs, which `advise` \
-                 asks; no measurement is in it.",
-                second.says
-            );
+            let tree = "It is a published overview's questions about needs, and no measurement.";
+            let says = format!("{}. {tree}", second.says);
             page.push(Line::new(says).marked("the published tree:", Paint::Faint));
             for one in &second.contradictions {
                 page.push(Line::new(one).marked("the record contradicts it here:", Paint::Bad));
@@ -155,8 +152,8 @@ impl Answer<'_> {
         }
         if named.len() > 1 {
             page.say(
-                "In this order: processes before threads, then the better isolated (the weakest \
-                 axis first), then the more work of all tenants together, then the least to change.",
+                "In this order: processes before threads, then the better isolated, the weakest \
+                 axis first, then the more work of all tenants together, then the least to change.",
             );
         }
     }
@@ -227,8 +224,9 @@ impl Answer<'_> {
         }
         for one in self.candidates.iter().filter(|one| one.verdict == Verdict::Fails) {
             let failed = one.findings.iter().filter(|found| found.verdict == Verdict::Fails);
-            let lines = failed.map(|found| line(&one.label, found, Paint::Bad));
-            let refusal = one.refusal.map(|why| {
+            let lines = failed.clone().map(|found| line(&one.label, found, Paint::Bad));
+            let is_said = failed.clone().any(|found| found.need.starts_with("tenants>="));
+            let refusal = one.refusal.filter(|_| !is_said).map(|why| {
                 Line::new(format!("sharing: {}: {why}", one.label)).marked("fails", Paint::Bad)
             });
             refusal.into_iter().chain(lines).for_each(|line| page.push(line));

@@ -159,6 +159,124 @@ fn records_of_one_device_complete_each_other_and_the_worst_counts() -> Result {
     Ok(())
 }
 
+/// Two tenants and eight: each record shows what it has, and neither takes an answer of the other.
+#[test]
+fn for_each_need_the_record_counts_that_can_show_it() -> Result {
+    let two = h100()?;
+    let mut eight = two.clone();
+    eight.plan.tenants = 8;
+    eight.matrix.retain(|row| row.sub_axis.as_deref() == Some("pcie"));
+    let of = |records: &[&RunRecord], texts: &[&str]| -> Result<(Verdict, Finding)> {
+        let found = candidates(records, &needs(texts)?);
+        let one = found.into_iter().find(|one| one.variant == QUOTA).ok_or("a candidate")?;
+        Ok((one.verdict, one.findings.into_iter().next().ok_or("a finding")?))
+    };
+    let (pcie, sm) = (["pcie>=0.1", "tenants>=8"], ["compute>=L2", "tenants>=8"]);
+    for records in [vec![&eight], vec![&two, &eight], vec![&eight, &two]] {
+        assert_eq!(of(&records, &pcie)?.0, Verdict::Meets);
+        let (verdict, found) = of(&records, &["dram>=0.1", "tenants>=8"])?;
+        assert_eq!(verdict, Verdict::Unknown, "{found:?}");
+    }
+    assert_eq!(of(&[&two], &pcie)?.0, Verdict::Unknown);
+    // Eight tenants get less; two still get what they got.
+    for row in &mut eight.matrix {
+        row.retention.iter_mut().for_each(|kept| [kept.lo, kept.hi] = [0.01, 0.02]);
+    }
+    assert_eq!(of(&[&two, &eight], &["pcie>=0.1"])?.0, Verdict::Meets);
+    assert_eq!(of(&[&two, &eight], &pcie)?.0, Verdict::Fails);
+    // Every command measures with the tenants that are needed, unless no run can.
+    for (variant, need) in [(QUOTA, "memory>=8GiB"), ("mps", "efficiency>=0.9")] {
+        let found = candidates(&[&two], &needs(&[need, "tenants>=8"])?);
+        let one = found.iter().find(|one| one.variant == variant).ok_or("a candidate")?;
+        let (command, minutes) = one.findings[0].measure.clone().ok_or("a command")?;
+        assert!(command.starts_with("printf 'version = 1\\ntenants = 8\\n'"), "{command}");
+        assert!(command.contains("--profile tenants.toml") && minutes <= 5, "{command}");
+    }
+    assert_eq!(of(&[&two], &sm)?.0, Verdict::Unknown);
+    Ok(())
+}
+
+#[test]
+fn a_form_of_a_mechanism_for_fewer_tenants_fails() -> Result {
+    let run = h100()?;
+    for (needed, variant, want) in [
+        ("tenants>=8", "mig[3g+3g]", Verdict::Fails),
+        ("tenants>=2", "mig[3g+3g]", Verdict::Unknown),
+        ("tenants>=2", "exclusive-process", Verdict::Fails),
+        // Sharing is for two at least.
+        ("processes", "exclusive-process", Verdict::Fails),
+    ] {
+        let (verdict, found) = of(&run, &[needed], variant)?;
+        assert_eq!(verdict, want, "{needed} {variant}");
+        assert_eq!(found.measure.is_some(), want == Verdict::Unknown, "{needed} {variant}");
+    }
+    let found = candidates(&[&run], &[]);
+    let front: Vec<&str> = front(&found).iter().map(|one| one.variant.as_str()).collect();
+    assert!(!front.contains(&"exclusive-process") && !front.contains(&"mig[3g+3g]"), "{front:?}");
+    Ok(())
+}
+
+/// Jitter beside one of four planned aggressors, and a fault that the device does not have.
+#[test]
+fn what_was_not_measured_is_named_and_what_cannot_be_is_left_out() -> Result {
+    let mut run = example("h100_580.159.04_matrix")?;
+    for row in run.matrix.iter_mut().filter(|row| row.axis == "jitter") {
+        row.level = Some("L2".to_owned());
+        row.outcome = Outcome::measured();
+        row.jitter.iter_mut().for_each(|jitter| [jitter.lo, jitter.hi] = [0.2, 0.3]);
+    }
+    for (need, want) in [
+        ("jitter>=L2", Verdict::Unknown),
+        ("jitter<=0.5", Verdict::Unknown),
+        ("jitter<=0.1", Verdict::Fails),
+        ("jitter>=L3", Verdict::Fails),
+        ("jitter/fma-hog<=0.5", Verdict::Meets),
+        ("jitter/dram-copy<=0.5", Verdict::Unknown),
+    ] {
+        let (verdict, found) = of(&run, &[need], QUOTA)?;
+        assert_eq!(verdict, want, "{need}");
+        if need == "jitter>=L2" {
+            let (figure, reason) = (found.figure.unwrap_or_default(), found.reason);
+            assert!(figure.contains("beside fma-hog"), "{figure}");
+            let others = "beside 1 of 4 aggressors, not beside dram-copy, l2-stream and pcie-h2d";
+            assert!(reason.is_some_and(|reason| reason.ends_with(others)));
+            let (command, _) = found.measure.ok_or("a command")?;
+            assert!(command.contains("jitter_pairs = \"all\""), "{command}");
+        }
+    }
+    let mut run = example("h100_580.159.04_faults-mps")?;
+    run.plan.decides = true;
+    for row in run.matrix.iter_mut().filter(|row| row.axis == "fault") {
+        (row.level, row.outcome) = (Some("L2".to_owned()), Outcome::measured());
+    }
+    assert_eq!(of(&run, &["fault>=L2"], "mps")?.0, Verdict::Meets);
+    let wrong = |row: &&mut gpubench_record::MatrixRow| {
+        row.aggressor.as_deref() == Some("wrong-address-space")
+    };
+    let row = run.matrix.iter_mut().find(wrong).ok_or("a row")?;
+    (row.level, row.outcome) = (None, Outcome::inconclusive("none of 17 trials counts"));
+    let (verdict, found) = of(&run, &["fault>=L2"], "mps")?;
+    assert_eq!(verdict, Verdict::Unknown);
+    assert!(found.reason.is_some_and(|reason| reason.contains("of wrong-address-space: none of")));
+    let row = run.matrix.iter_mut().find(wrong).ok_or("a row")?;
+    row.outcome = Outcome::waived("wrong-address-space raises no error on this device");
+    assert_eq!(of(&run, &["fault>=L2"], "mps")?.0, Verdict::Meets);
+    let (verdict, found) = of(&run, &["fault/wrong-address-space>=L2"], "mps")?;
+    assert_eq!((verdict, found.measure), (Verdict::Unknown, None));
+    // A part that exists has a command; trials are as many as the level takes.
+    for (need, part) in [
+        ("fault/hang>=L3", "--axis fault --faults=hang --fault-trials 72"),
+        ("fault/service>=L2", "--axis fault/service --faults"),
+    ] {
+        let mut run = run.clone();
+        run.matrix.retain(|row| row.axis != "fault");
+        assert_eq!(unknown_parts(&[&run], &needs(&[need])?), None);
+        let (command, _) = of(&run, &[need], "mps")?.1.measure.ok_or("a command")?;
+        assert!(command.contains(part), "{command}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_model_says_so_and_the_front_leaves_out_what_another_beats() -> Result {
     let mut run = h100()?;
@@ -235,7 +353,7 @@ fn costs_follow_from_the_record() -> Result {
             let row = planned.mechanisms.iter_mut().find(|row| row.name == "mps-quota");
             let row = row.ok_or("a row")?;
             let sees = |name| format!("{name} Some(60) SMs and Some(9) MiB in 3g (60 SMs, 9 MiB)");
-            row.proof.truncate(1);
+            row.proof[0].holds = true;
             row.proof[0].check =
                 "each tenant sees the SMs and the memory of its instance".to_owned();
             row.proof[0].evidence = [sees("victim"), sees("neighbour-1")].join(", ");
