@@ -354,6 +354,7 @@ fn costs_follow_from_the_record() -> Result {
             let row = row.ok_or("a row")?;
             let sees = |name| format!("{name} Some(60) SMs and Some(9) MiB in 3g (60 SMs, 9 MiB)");
             row.proof[0].holds = true;
+            planned.device.sm_count = 132;
             row.proof[0].check =
                 "each tenant sees the SMs and the memory of its instance".to_owned();
             row.proof[0].evidence = [sees("victim"), sees("neighbour-1")].join(", ");
