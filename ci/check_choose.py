@@ -70,7 +70,8 @@ def of_rows(run, variant, name, sign, value):
     if axis in AXIS:
         axis, part = AXIS[axis], axis
     rows = [row for row in run["matrix"] if row["variant"] == variant
-            and row["outcome"] != "waived" and (row["axis"] in ("compute", "bandwidth", "power") if not axis
+            and row["outcome"] != "waived"
+            and (row["axis"] in ("compute", "bandwidth", "power") if not axis
                  else axis == row["axis"])
             and part in ("", row.get("sub_axis"), row.get("aggressor"))]
     outcomes = ["unknown" for one in PARTS.get(axis, []) if not part

@@ -170,7 +170,12 @@ impl Command<'_> {
     /// The trials of each fault that show the need if all are contained; `None` where no number
     /// does.
     fn trials(&self) -> Option<u32> {
-        let least = if self.undecided { TRIALS_L3 } else { TRIALS };
+        // As many again would leave an undecided row as it is.
+        let rows = self.records.iter().flat_map(|run| &run.matrix);
+        let rows = rows.filter(|row| row.variant == self.variant && row.axis == "fault");
+        let has_trials = |n: u32| n >= TRIALS;
+        let held = rows.filter_map(|row| Some(row.survival.as_ref()?.n)).any(has_trials);
+        let least = if self.undecided && held { TRIALS_L3 } else { TRIALS };
         match &self.need.what {
             What::Level(_, 3) => Some(TRIALS_L3),
             What::Figure(_, _, Bound::AtLeast(share)) => {
