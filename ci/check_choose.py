@@ -129,7 +129,9 @@ def memory(run, variant, wanted):
     for probe in run.get("probes", []):
         if probe["variant"] == variant and probe["probe"] == "cap":
             own = next(c["bytes"][0] for c in probe["calls"] if c["call"] == "cuMemAlloc")
-            if probe["limit_bytes"] is None:
+            if (probe["limit_bytes"] or 0) > probe["device_bytes"] // count:
+                own = probe["device_bytes"] // count - probe["in_use_bytes"]
+            elif probe["limit_bytes"] is None:
                 shared = (probe["device_bytes"] - own) // count
                 own = probe["device_bytes"] // count - shared
             return judge(own, own, ">=", wanted)

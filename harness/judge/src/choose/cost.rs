@@ -97,7 +97,7 @@ impl Cost {
 /// What the probe of allocations found.
 struct Memory {
     device: u64,
-    /// What one tenant allocated at most, where it has a limit.
+    /// What one tenant allocated at most, where all have room for their limits.
     limited: Option<u64>,
     overhead: u64,
     tenants: u32,
@@ -113,10 +113,12 @@ impl Memory {
             };
             let allocated = calls.iter().find(|call| call.call == "cuMemAlloc")?.bytes.0;
             let tenants = run.plan.tenants;
+            // Limits that together exceed the device hold no memory ready.
+            let part = device_bytes / u64::from(tenants.max(1));
             let shared = device_bytes.saturating_sub(allocated) / u64::from(tenants.max(1));
             Some(Self {
                 device: *device_bytes,
-                limited: limit_bytes.map(|_| allocated),
+                limited: limit_bytes.filter(|limit| *limit <= part).map(|_| allocated),
                 overhead: if limit_bytes.is_some() { *in_use_bytes } else { shared },
                 tenants,
             })

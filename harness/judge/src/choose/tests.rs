@@ -197,6 +197,23 @@ fn for_each_need_the_record_counts_that_can_show_it() -> Result {
 }
 
 #[test]
+fn limits_that_exceed_the_device_together_hold_no_memory_ready() -> Result {
+    let mut run = example("h100_580.159.04_probes")?;
+    for probe in &mut run.probes {
+        if let gpubench_record::ProbeFound::Cap { limit_bytes, calls, .. } = &mut probe.found {
+            *limit_bytes = Some(30 << 30);
+            calls.iter_mut().for_each(|call| call.bytes.0 = 29 << 30);
+        }
+    }
+    for (tenants, want) in [(2, Verdict::Meets), (8, Verdict::Fails)] {
+        run.plan.tenants = tenants;
+        let found = of(&run, &["memory>=20GiB"], "time-slicing[slice=default]")?;
+        assert_eq!(found.0, want, "{tenants} {found:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_form_of_a_mechanism_for_fewer_tenants_fails() -> Result {
     let run = h100()?;
     for (needed, variant, want) in [
