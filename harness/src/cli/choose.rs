@@ -178,7 +178,7 @@ fn name_layouts(found: &mut [Candidate], records: &[&RunRecord]) {
         };
         let largest = plain.iter().filter(fits).max_by_key(|one| (one.slices, one.memory_slots));
         *figure += &match largest {
-            Some(one) => format!("; a layout of {count} {} would fit this GPU", one.name),
+            Some(one) => format!("; a layout of {count} x {} would fit this GPU", one.name),
             None => {
                 let most = plain.iter().map(|one| one.max).max().unwrap_or(0);
                 format!("; this GPU holds {most} instances at most")
