@@ -4,6 +4,7 @@
 //! [`ExpectedError::exit_code`] and [`ExpectedError::hint`] match exhaustively, so a new variant
 //! needs both. The rooms convert their own typed errors to this one.
 
+pub mod nearest;
 pub mod output;
 #[cfg(test)]
 mod tests;
@@ -238,6 +239,13 @@ fn none_if_empty(names: &[String]) -> String {
 impl ExpectedError {
     /// What the user can do, where the message does not say it.
     pub fn hint(&self) -> Option<String> {
+        self.remedy().or_else(|| {
+            let text = self.to_string();
+            nearest::of_text(&text).map(|meant| format!("a similar name exists: {meant}"))
+        })
+    }
+
+    fn remedy(&self) -> Option<String> {
         match self {
             Self::Profile(_) => Some(
                 "`gpubench list profiles` lists the built-in profiles; the page Profiles of the \

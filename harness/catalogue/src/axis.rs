@@ -294,30 +294,51 @@ pub fn known_names() -> Vec<&'static str> {
 }
 
 /// The name of [`known_names`] that a reader means by one of a screen: in any case, `faults` for
-/// the axis, and a sub-axis alone where only one axis has it.
+/// the axis, the jitter of its sub-axis for the axis, and a sub-axis alone. Where a class of faults
+/// has the name of another sub-axis, that is meant.
 pub fn named(text: &str) -> Option<&'static str> {
     let known = known_names();
     let text = text.to_ascii_lowercase();
     if let Some(name) = known.iter().find(|name| **name == text) {
         return Some(name);
     }
-    if text == "faults" {
-        return Some(Axis::Fault.as_str());
-    }
-    let mut ending = known.into_iter().filter(|name| sub_name(name) == Some(text.as_str()));
-    ending.next().filter(|_| ending.next().is_none())
+    known.into_iter().find(|name| short_names(name).contains(&text.as_str()))
 }
 
 fn sub_name(name: &str) -> Option<&str> {
     name.split_once('/').map(|(_, sub)| sub)
 }
 
-/// The short form that [`named`] reads as this name, if it has one.
-pub fn short_name(name: &'static str) -> Option<&'static str> {
+/// The short forms that [`named`] reads as this name.
+pub fn short_names(name: &'static str) -> Vec<&'static str> {
     if name == Axis::Fault.as_str() {
-        return Some("faults");
+        return vec!["faults"];
     }
-    sub_name(name).filter(|short| named(short) == Some(name))
+    if name == Axis::Jitter.as_str() {
+        return vec![JITTER_PATH];
+    }
+    let known = known_names();
+    let first = |sub: &&'static str| known.iter().find(|one| sub_name(one) == Some(sub));
+    sub_name(name).filter(|sub| first(sub) == Some(&name)).into_iter().collect()
+}
+
+/// The jitter beside the neighbours of [`JITTER_SUB_AXIS`], as screens name it.
+const JITTER_PATH: &str = "jitter/sm";
+
+/// What screens name `overall`: the weakest axis of a mechanism.
+pub const OVERALL: &str = "overall";
+
+/// Further names of the screen of a record: `overall`, and the jitter beside each resource.
+pub static SCREEN_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let rated = CATALOGUE.iter().filter(|entry| !is_probed(entry.sub_axis));
+    let jitter = rated.map(|entry| format!("jitter/{}", entry.sub_axis.as_str()));
+    std::iter::once(OVERALL.to_owned()).chain(jitter).collect()
+});
+
+/// The name that a reader of a record means: one of [`SCREEN_NAMES`], else by [`named`].
+pub fn named_on_screen(text: &str) -> Option<String> {
+    let of_screen = SCREEN_NAMES.iter().find(|name| name.eq_ignore_ascii_case(text));
+    of_screen.cloned().or_else(|| named(text).map(str::to_owned))
 }
 
 #[cfg(test)]
@@ -337,14 +358,21 @@ mod tests {
             ("faults", Some("fault")),
             ("cap", Some("memory/cap")),
             // Compute and faults have it.
-            ("sm", None),
+            ("sm", Some("compute/sm")),
             ("compute/sm", Some("compute/sm")),
+            ("jitter/sm", Some("jitter")),
+            ("jitter/dram", None),
+            ("overall", None),
             ("", None),
         ] {
             assert_eq!(named(text), name, "{text}");
         }
-        assert_eq!(short_name("bandwidth/dram"), Some("dram"));
-        assert_eq!(short_name("compute/sm"), None);
+        assert_eq!(short_names("bandwidth/dram"), ["dram"]);
+        assert!(short_names("fault/sm").is_empty());
+        for text in ["overall", "jitter/sm", "Jitter/DRAM"] {
+            assert_eq!(named_on_screen(text), Some(text.to_ascii_lowercase()));
+        }
+        assert_eq!(named_on_screen("sm").as_deref(), Some("compute/sm"));
     }
 
     #[test]

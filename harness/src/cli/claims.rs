@@ -1,18 +1,20 @@
 //! `gpubench claims`: the claims of the literature, and what records say of them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
-use gpubench_catalogue::mechanism;
 use gpubench_judge::claims::page::{self, Detail, Judged};
 use gpubench_plan::ledger;
-use gpubench_record::{Axis, ExitCode, Verdict};
+use gpubench_record::claim::Claim;
+use gpubench_record::{Axis, ExitCode, SubAxis, Verdict, excerpt};
 use gpubench_show::{Labels, Page};
 use serde_json::{Value, json};
 
 use super::common::{OutputFlag, exit_codes_help, versioned_json};
 use super::comparing::{LISTING, of_records, say_warnings};
+use super::names::{MechanismNames, Names, axes};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::{Repair, open_scored};
@@ -39,13 +41,17 @@ pub struct Args {
         value_parser = PossibleValuesParser::new(Verdict::ALL.map(Verdict::as_str)))]
     verdict: Vec<String>,
     /// Only claims about these mechanisms (repeat, or separate by commas)
-    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "recipes",
-        value_parser = PossibleValuesParser::new(mechanism::names().iter().copied()))]
-    mechanism: Vec<String>,
+    #[arg(long, value_name = "NAME", conflicts_with = "recipes", value_parser = MechanismNames)]
+    mechanism: Vec<Names>,
     /// Only claims about these axes (repeat, or separate by commas)
+    ///
+    /// Of a sub-axis such as dram: the claims about it, and those about its whole axis.
     #[arg(long, value_name = "AXIS", value_delimiter = ',', conflicts_with = "recipes",
-        value_parser = PossibleValuesParser::new(Axis::ALL.map(Axis::as_str)))]
+        ignore_case = true, value_parser = axes())]
     axis: Vec<String>,
+    /// Only the claims with these ids, such as TS-5 (repeat, or separate by commas)
+    #[arg(long, value_name = "ID", value_delimiter = ',', conflicts_with = "recipes")]
+    id: Vec<String>,
     /// Also print test, source and what each claim was published for
     #[arg(long, conflicts_with = "recipes")]
     full: bool,
@@ -73,13 +79,18 @@ enum ClaimsFormat {
 /// Prints the ledger, its recipes, or the verdicts of records.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut ledger = ledger()?;
-    ledger.claims.retain(|claim| args.has(&claim.mechanisms, Some(claim.axis)));
+    args.check_ids(&ledger.claims)?;
+    let about: BTreeMap<String, Vec<SubAxis>> = ledger.claims.iter().map(resources).collect();
+    let about = |id: &str| about.get(id).map_or(&[][..], Vec::as_slice);
+    ledger
+        .claims
+        .retain(|claim| args.has(&claim.id, &claim.mechanisms, Some(claim.axis), about(&claim.id)));
     let opened = args.records.iter().map(|dir| open_scored(dir, Repair::No));
     let mut opened = opened.collect::<Result<Vec<_>, _>>()?;
     for one in &mut opened {
         one.run.claims.retain(|row| {
             let is_named = |name: &String| name == row.verdict.as_str();
-            args.has(&row.mechanisms, row.axis)
+            args.has(&row.id, &row.mechanisms, row.axis, about(&row.id))
                 && (args.verdict.is_empty() || args.verdict.iter().any(is_named))
         });
     }
@@ -116,13 +127,50 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     Ok(of_records(ExitCode::Done, doubtful.contains(&true)))
 }
 
+/// The resources that a claim is about; none for the whole axis.
+fn resources(claim: &Claim) -> (String, Vec<SubAxis>) {
+    (claim.id.clone(), claim.select.sub_axes.clone())
+}
+
 impl Args {
-    /// Whether a claim about these mechanisms and this axis is asked for.
-    fn has(&self, mechanisms: &[String], axis: Option<Axis>) -> bool {
-        let is_about = |name: &String| mechanisms.contains(name);
-        (self.mechanism.is_empty() || self.mechanism.iter().any(is_about))
-            && (self.axis.is_empty()
-                || self.axis.iter().any(|name| axis.is_some_and(|axis| name == axis.as_str())))
+    /// Refuses ids that no claim has, and names `--id` where a record is the id of a claim.
+    fn check_ids(&self, claims: &[Claim]) -> Result<(), ExpectedError> {
+        let is_known = |id: &str| claims.iter().any(|claim| claim.id.eq_ignore_ascii_case(id));
+        for dir in self.records.iter().filter(|dir| !dir.exists()) {
+            if let Some(id) = dir.to_str().filter(|id| is_known(id)) {
+                let problem = format!("no such folder: {id}, which is the id of a claim");
+                return Err(ExpectedError::usage(problem, Some("name it by --id")));
+            }
+        }
+        match self.id.iter().find(|id| !is_known(id)) {
+            Some(id) => Err(ExpectedError::usage(
+                format!("--id: no claim '{}' (accepted: an id such as TS-5)", excerpt(id)),
+                Some("gpubench claims lists the claims with their ids"),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a claim with this id, about these mechanisms, this axis and these of its resources
+    /// is asked for.
+    fn has(
+        &self,
+        id: &str,
+        mechanisms: &[String],
+        axis: Option<Axis>,
+        resources: &[SubAxis],
+    ) -> bool {
+        let named = Names::without_options(&self.mechanism);
+        let is_axis = |name: &String| {
+            let (name, resource) = name.split_once('/').unwrap_or((name, ""));
+            axis.is_some_and(|axis| axis.as_str() == name)
+                && (resource.is_empty()
+                    || resources.is_empty()
+                    || resources.iter().any(|one| one.as_str() == resource))
+        };
+        (named.is_empty() || named.iter().any(|name| mechanisms.contains(name)))
+            && (self.axis.is_empty() || self.axis.iter().any(is_axis))
+            && (self.id.is_empty() || self.id.iter().any(|one| one.eq_ignore_ascii_case(id)))
     }
 
     fn text(&self, page: &Page, json: &Value, ui: &Ui) -> Result<String, ExpectedError> {

@@ -1,11 +1,8 @@
 //! Flags that several verbs share, with one meaning everywhere.
 
-use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Once;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use gpubench_catalogue::{axis, mechanism};
 use gpubench_host::device::DeviceSelector;
 use gpubench_plan::profile::units::Span;
 use gpubench_plan::profile::{Overrides, Profile};
@@ -14,6 +11,7 @@ use gpubench_record::user_victim::Reports;
 use gpubench_show::Look;
 use serde::Serialize;
 
+use super::names::{MechanismNames, Names, axes};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::error::output::{Fill, write_whole, write_with};
@@ -54,13 +52,11 @@ pub struct ProfileFlags {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0, u32::MAX.into()))]
     pub rotation: Option<u32>,
     /// Only these mechanisms (repeat, or separate by commas)
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_delimiter = ',',
-        value_parser = MechanismName,
-    )]
-    pub mechanism: Vec<String>,
+    ///
+    /// Also as a screen prints them, where the options are those of the profile: 'mps-quota 50%'.
+    /// The layout of MIG can be any: 'mig 3g+3g'.
+    #[arg(long, value_name = "NAME", value_parser = MechanismNames)]
+    pub mechanism: Vec<Names>,
     /// Add the mechanism that a TOML file describes (repeat for more)
     ///
     /// The file has the commands that enter, leave and prove it, and the environment of its tenants
@@ -111,7 +107,7 @@ impl ProfileFlags {
         let overrides = Overrides {
             seed: self.seed,
             rotation: self.rotation,
-            mechanisms: self.mechanism.clone(),
+            mechanisms: Names::all(&self.mechanism),
             axes: self.axis.clone(),
             victim_cmd: self.victim_cmd.clone(),
             victim_reports: self.victim_reports,
@@ -258,36 +254,6 @@ pub fn versioned_json<T: Serialize>(schema: &str, value: &T) -> Result<String, E
     pretty_json(&super::schemas::versioned(schema, value))
 }
 
-/// The parser of `--axis`: the names of the catalogue, and the short ones of the screen.
-/// The name of a mechanism, with the layout of MIG as reports print it: `mig[3g+3g]`.
-#[derive(Debug, Clone, Copy)]
-struct MechanismName;
-
-impl TypedValueParser for MechanismName {
-    type Value = String;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        argument: Option<&clap::Arg>,
-        value: &OsStr,
-    ) -> Result<String, clap::Error> {
-        let text = value.to_string_lossy();
-        let name = text.split_once('[').map_or(&*text, |(name, _)| name);
-        // A described mechanism is known once its file is read, which checks the name.
-        let describes = |word: OsString| word.to_string_lossy().starts_with("--mechanism-file");
-        if mechanism::names().contains(&name) || std::env::args_os().any(describes) {
-            return Ok(text.into_owned());
-        }
-        let known = PossibleValuesParser::new(mechanism::names().iter().copied());
-        known.parse_ref(command, argument, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(mechanism::names().iter().copied().map(PossibleValue::new)))
-    }
-}
-
 /// Adds the mechanisms of these files to the catalogue.
 fn described(files: &[PathBuf]) -> Result<(), ExpectedError> {
     static LOADED: Once = Once::new();
@@ -296,13 +262,6 @@ fn described(files: &[PathBuf]) -> Result<(), ExpectedError> {
     loaded.map_err(|problem| {
         ExpectedError::usage(problem, Some("a description as in profiles/mechanisms"))
     })
-}
-
-pub fn axes() -> impl TypedValueParser<Value = String> {
-    let values = axis::known_names().into_iter();
-    let values = values.map(|name| PossibleValue::new(name).aliases(axis::short_name(name)));
-    PossibleValuesParser::new(values)
-        .map(|text| axis::named(&text).map_or(text.clone(), ToOwned::to_owned))
 }
 
 #[cfg(test)]

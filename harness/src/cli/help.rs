@@ -1,5 +1,6 @@
 //! What `--help` and the manual pages add to the flags: groups, examples, environment, files.
 
+use clap::parser::ValueSource;
 use clap::{Arg, Command};
 
 use super::ui::ColorWhen;
@@ -10,7 +11,7 @@ const GROUPS: [(&str, &str); 6] = [
     ("Device", "device parallel wait no_gpu limit machine"),
     (
         "What to measure or show",
-        "profile seed rotation mechanism axis verdict for_minutes blocks victim_cmd victim_reports \
+        "profile seed rotation mechanism axis id verdict for_minutes blocks victim_cmd victim_reports \
          victim_ready length duty window learn least plant hami_lib calibration recalibrate \
          calibrate sessions verify why recipes by vary",
     ),
@@ -28,7 +29,10 @@ const GROUPS: [(&str, &str); 6] = [
 /// Variables that are read, for the manual pages.
 pub const ENVIRONMENT: [(&str, &str); 14] = [
     ("GPUBENCH_DEVICE", "The GPU, as --device, which has priority over it."),
-    ("GPUBENCH_FORMAT", "The format of verbs that have it, as --format, which has priority."),
+    (
+        "GPUBENCH_FORMAT",
+        "The format of verbs that have it, as --format, which has priority; others warn.",
+    ),
     ("GPUBENCH_COLOR", "auto, always or never, as --color, which has priority."),
     ("GPUBENCH_QUIET", "1 for --quiet."),
     ("GPUBENCH_LABELS", "Labels of a run, separated by commas; those of --label replace them."),
@@ -164,6 +168,27 @@ fn with_format(command: Command, value: &str) -> Command {
     command.mut_args(set).mut_subcommands(|verb| with_format(verb, value))
 }
 
+/// That the verb does not have the format of the variable, and prints another.
+pub fn unused_format(
+    command: &Command,
+    matches: &clap::ArgMatches,
+    variable: Option<String>,
+) -> Option<String> {
+    let value = variable.filter(|value| !value.is_empty())?;
+    let (mut command, mut matches) = (command, matches);
+    while let Some((name, of_verb)) = matches.subcommand() {
+        command = command.find_subcommand(name)?;
+        matches = of_verb;
+    }
+    let flag = command.get_arguments().find(|arg| arg.get_id() == "format")?;
+    let is_default = matches.value_source("format") == Some(ValueSource::DefaultValue);
+    let known = formats_of(flag);
+    (is_default && !known.contains(&value)).then(|| {
+        let (verb, known) = (command.get_name(), known.join(", "));
+        format!("GPUBENCH_FORMAT: '{value}' is no format of {verb} (accepted: {known})")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -171,7 +196,7 @@ mod tests {
     use clap::{ArgMatches, Command};
 
     use super::super::command;
-    use super::{examples, with_environment};
+    use super::{examples, unused_format, with_environment};
 
     /// Flags that no example has: each of them with its verb.
     const WITHOUT_EXAMPLE: [&str; 0] = [];
@@ -244,6 +269,13 @@ mod tests {
         is(format("md", "gpubench report out --format csv"), "csv");
         is(format("md", "gpubench report out --verify"), "md");
         is(format("md", "gpubench plan"), "text");
+        let unused = |line| {
+            let found = command().try_get_matches_from(words(line)).map_err(|one| one.to_string());
+            found.map(|found| unused_format(&command(), &found, Some("md".to_owned())))
+        };
+        assert!(unused("gpubench plan").is_ok_and(|one| one.is_some()));
+        assert_eq!(unused("gpubench plan --format json"), Ok(None));
+        assert_eq!(unused("gpubench report out"), Ok(None));
         let wrong = format("yaml", "gpubench plan").unwrap_err();
         assert!(wrong.starts_with("GPUBENCH_FORMAT: 'yaml' (accepted: csv,"), "{wrong}");
     }

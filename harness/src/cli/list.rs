@@ -48,6 +48,10 @@ enum What {
     Profiles,
     /// Report formats
     Formats,
+    /// Machines of the virtual GPU: --device virtual:NAME
+    Machines,
+    /// Claims of the literature, by id
+    Claims,
 }
 
 /// Prints one catalogue.
@@ -78,6 +82,8 @@ fn rows(what: What) -> Vec<Row> {
         What::Gates => catalogues::gates(),
         What::Profiles => catalogues::profiles(),
         What::Formats => catalogues::formats(),
+        What::Machines => catalogues::machines(),
+        What::Claims => catalogues::claims(),
     }
 }
 

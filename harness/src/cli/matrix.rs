@@ -19,6 +19,7 @@ use gpubench_workloads::command::SIGN_PASSWORD;
 use super::after_cells::AfterCellsFlags;
 use super::common::{MinutesFlag, OutFlag, ProfileFlags, exit_codes_help, whole};
 use super::many_devices::{DevicesFlags, Part};
+use super::names::Names;
 use super::report::formats;
 use super::resume_flags;
 use super::signals::run_until_signal;
@@ -325,7 +326,8 @@ fn present(
     if end? == RunEnd::Interrupted {
         return Err(ExpectedError::Interrupted { record: out.to_path_buf() });
     }
-    verdict::exit_code(&opened.run, &args.profile.mechanism, args.strict)
+    let named = Names::without_options(&args.profile.mechanism);
+    verdict::exit_code(&opened.run, &named, args.strict)
 }
 
 // `--sign-key`: reads the key before a run starts, and asks for its password.

@@ -24,6 +24,7 @@ pub mod list;
 pub mod man;
 mod many_devices;
 pub mod matrix;
+mod names;
 pub mod nightly;
 pub mod outliers;
 pub mod pack;
@@ -36,6 +37,7 @@ mod resume_flags;
 pub mod schemas;
 pub mod signals;
 pub mod simulate;
+mod suggest;
 pub mod ui;
 #[cfg(feature = "virtual-gpu")]
 pub mod virtual_gpu;
@@ -83,6 +85,9 @@ struct Cli {
     /// Print no progress: results, warnings and errors only [env: GPUBENCH_QUIET=1]
     #[arg(short, long, global = true)]
     quiet: bool,
+    /// What the environment asks for and the verb does not have.
+    #[arg(skip)]
+    warning: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -179,6 +184,9 @@ pub fn run(argv: &[OsString]) -> u8 {
     let status = match parse(argv) {
         Ok(cli) => {
             let ui = Ui::from_environment(cli.color, cli.quiet);
+            if let Some(warning) = &cli.warning {
+                ui.note(&format!("warning: {warning}"));
+            }
             cli.verb.run(&ui).unwrap_or_else(|error| {
                 ui.error(&error);
                 Status::Own(error.exit_code())
@@ -197,8 +205,11 @@ fn parse(argv: &[OsString]) -> Result<Cli, clap::Error> {
     // The table of exit codes is computed, so the derive cannot hold it as a literal.
     let command = help::with_environment(command(), |name| std::env::var(name).ok())
         .map_err(|problem| clap::Error::raw(ErrorKind::InvalidValue, problem + "\n"))?;
-    let matches = command.try_get_matches_from(argv)?;
-    Cli::from_arg_matches(&matches)
+    let words: Vec<String> = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let matches = command.clone().try_get_matches_from(argv);
+    let matches = matches.map_err(|error| suggest::mended(error, &command, &words))?;
+    let warning = help::unused_format(&command, &matches, std::env::var("GPUBENCH_FORMAT").ok());
+    Cli::from_arg_matches(&matches).map(|cli| Cli { warning, ..cli })
 }
 
 /// The whole command line, as help and completions see it.

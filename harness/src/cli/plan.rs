@@ -14,7 +14,7 @@ use gpubench_stats::{Confidence, NoEstimate};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::after_cells;
+use super::after_cells::{self, AfterCellsFlags};
 use super::common::{
     DeviceFlag, MinutesFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json, versioned_json,
 };
@@ -22,9 +22,7 @@ use super::rehearsal;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::error::output::write_whole;
-use crate::verbs::{
-    AfterCells, add_after_cells, calibration, capabilities, host_facts, planned, ptx_hash,
-};
+use crate::verbs::{add_after_cells, calibration, capabilities, host_facts, planned, ptx_hash};
 
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
@@ -46,6 +44,8 @@ pub struct Args {
     pub(super) profile: ProfileFlags,
     #[command(flatten)]
     minutes: MinutesFlag,
+    #[command(flatten)]
+    after_cells: AfterCellsFlags,
     /// Set up and undo each mechanism on the host, without measuring
     ///
     /// Shows before a long run what the driver refuses. Device settings change only with
@@ -67,6 +67,7 @@ pub struct Args {
 
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
+    args.after_cells.check(&profile)?;
     if args.rehearse {
         let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
         return rehearsal::run(device, &options, &profile, args.format, ui);
@@ -79,7 +80,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         && host_facts::time_mode(device, &options, &profile) == TimeMode::Virtual;
     let (profile, plan) = planned(profile, args.minutes.for_minutes, |profile| {
         let mut plan = gpubench_plan::plan(profile, &capabilities(&facts, profile), &ptx_hash())?;
-        add_after_cells(&mut plan, profile, &AfterCells::default(), is_virtual)?;
+        add_after_cells(&mut plan, profile, &args.after_cells.flags(), is_virtual)?;
         Ok(plan)
     })?;
     let mut notes = notes(&plan, &profile);

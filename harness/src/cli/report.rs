@@ -11,8 +11,9 @@ use gpubench_reports::{RenderError, RenderOptions, Selection, View, format};
 use gpubench_show::Labels;
 use gpubench_store::{SIGNATURE_FILE, write_anonymized};
 
-use super::common::{OutputFlag, axes, exit_codes_help};
+use super::common::{OutputFlag, exit_codes_help};
 use super::comparing::{LISTING, of_records, say_warnings};
+use super::names::{Names, axes_of_reports};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::{
@@ -68,20 +69,22 @@ pub struct Args {
     #[arg(long)]
     full: bool,
     /// Only these mechanisms, by name or variant (repeat, or separate by commas)
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    mechanism: Vec<String>,
+    #[arg(long, value_name = "NAME", value_parser = Names::of_record)]
+    mechanism: Vec<Names>,
     /// Only these axes or sub-axes; an axis then has a column for each sub-axis
     #[arg(
         long,
         value_name = "AXIS",
         value_delimiter = ',',
         ignore_case = true,
-        value_parser = axes(),
+        value_parser = axes_of_reports(),
     )]
     axis: Vec<String>,
-    /// Explain each doubt: which gate, how often, by how much, and what would cure it
+    /// List what is open or doubtful; of a place: its figures with their bounds, and each doubt
     ///
-    /// `--why mps` explains those of a mechanism, `--why mps/jitter` those of one of its axes.
+    /// `--why mps` explains the levels of a mechanism, `--why mps/jitter` those of one of its axes,
+    /// `--why mps/overall` the weakest: which bound each figure misses, which gate cells fail, how
+    /// often, by how much, and what would cure it. What did not run has its reason.
     #[arg(long, value_name = "MECHANISM/AXIS", num_args = 0..=1, conflicts_with = "full")]
     why: Option<Option<String>>,
     #[command(flatten)]
@@ -196,7 +199,7 @@ impl Args {
 
     /// The mechanisms and axes to show. `--why MECHANISM/AXIS` names one of each.
     fn selection(&self, run: &RunRecord) -> Result<Selection, ExpectedError> {
-        let (mut mechanisms, mut axes) = (self.mechanism.clone(), self.axis.clone());
+        let (mut mechanisms, mut axes) = (Names::all(&self.mechanism), self.axis.clone());
         if let Some(Some(place)) = &self.why {
             let (mechanism, axis) = match place.split_once('/') {
                 Some((mechanism, axis)) => (mechanism, Some(axis)),
@@ -208,8 +211,12 @@ impl Args {
         // The screen has labels, as `mps-quota 50%`.
         let labels = Labels::of_records(&[run]);
         for name in &mut mechanisms {
+            let rows = run.mechanisms.iter().flat_map(|one| [&one.name, &one.variant]);
+            let mut equal = rows.filter(|one| one.eq_ignore_ascii_case(name));
             if let Some(variant) = labels.variant_of(name) {
                 *name = variant.to_owned();
+            } else if let Some(known) = equal.next() {
+                name.clone_from(known);
             }
         }
         let known = |name: &String| {
@@ -227,11 +234,13 @@ impl Args {
             return Err(unknown("mechanism of this record", name, names));
         }
         let known = || axis::known_names().iter().map(ToString::to_string).collect();
-        let axes = axes.iter().map(|name| match axis::named(name) {
-            Some(name) => Ok(name.to_owned()),
-            None => Err(unknown("axis", name, known())),
-        });
-        Ok(Selection { axes: axes.collect::<Result<_, _>>()?, mechanisms })
+        let axes = axes
+            .iter()
+            .map(|name| axis::named_on_screen(name).ok_or_else(|| unknown("axis", name, known())));
+        let axes: Vec<String> = axes.collect::<Result<_, _>>()?;
+        // The overall level rests on all axes.
+        let is_overall = axes.iter().any(|name| name == axis::OVERALL);
+        Ok(Selection { axes: if is_overall { Vec::new() } else { axes }, mechanisms })
     }
 }
 

@@ -8,6 +8,7 @@ use gpubench_plan::profile::{Profile, Wanted};
 
 use super::common::ProfileFlags;
 use super::matrix::Args;
+use super::names::Names;
 use super::ui::Ui;
 use super::{Verb, parse};
 use crate::error::ExpectedError;
@@ -90,7 +91,8 @@ fn fixed(args: &Args, run: &Interrupted) -> Result<Vec<Fixed>, ExpectedError> {
     let text = ToString::to_string;
     add("--seed", flags.seed.map(|seed| seed.to_string()), Some(of_run.seed.to_string()));
     add("--rotation", flags.rotation.map(|run| run.to_string()), Some(of_run.run.to_string()));
-    add("--mechanism", names(&flags.mechanism), wanted(&of_run.mechanisms));
+    let given = Names::without_options(&flags.mechanism);
+    add("--mechanism", names(&given), wanted(&of_run.mechanisms));
     add("--axis", names(&flags.axis), wanted(&of_run.axes));
     let victim = of_run.user_victim.victim().map(|_| &of_run.user_victim);
     add("--victim-cmd", flags.victim_cmd.clone(), victim.map(|one| one.command.clone()));

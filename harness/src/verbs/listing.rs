@@ -252,12 +252,30 @@ pub fn gates() -> Vec<Row> {
 
 /// Profiles inside the binary.
 pub fn profiles() -> Vec<Row> {
-    let row = |&(name, text): &(&str, &str)| Row {
-        name: name.to_owned(),
-        summary: load::summary(text),
-        details: Vec::new(),
+    gpubench_profiles::PROFILES.iter().map(of_text).collect()
+}
+
+/// A data file with its name.
+fn of_text((name, text): &(&str, &str)) -> Row {
+    Row { name: (*name).to_owned(), summary: load::summary(text), details: Vec::new() }
+}
+
+pub fn machines() -> Vec<Row> {
+    gpubench_profiles::MACHINES.iter().map(of_text).collect()
+}
+
+/// The claims of the literature; a test reads the ledger.
+pub fn claims() -> Vec<Row> {
+    let claims = gpubench_plan::ledger().map(|ledger| ledger.claims).unwrap_or_default();
+    let row = |claim: gpubench_record::claim::Claim| Row {
+        summary: claim.statement,
+        details: vec![
+            ("axis", json!(claim.axis.as_str())),
+            ("mechanisms", json!(claim.mechanisms)),
+        ],
+        name: claim.id,
     };
-    gpubench_profiles::PROFILES.iter().map(row).collect()
+    claims.into_iter().map(row).collect()
 }
 
 pub fn formats() -> Vec<Row> {

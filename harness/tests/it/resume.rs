@@ -301,7 +301,7 @@ fn a_folder_without_an_interrupted_run_is_refused(lab: &Lab) -> TestResult {
     std::fs::write(lab.path("alone/record.json"), "{}")?;
     for (folder, problem) in [
         ("empty", "holds no record"),
-        ("absent", "holds no record"),
+        ("absent", "no such folder: absent"),
         ("short.toml", "holds no record"),
         ("alone", "it has no events.jsonl, which a run is resumed from"),
     ] {

@@ -442,15 +442,23 @@ pub(super) fn selected<'a>(record: &'a RunRecord, selection: &Selection) -> Cow<
         let axis = skip.axis.as_deref().map(|axis| axis.split_once('/').unwrap_or((axis, "")));
         is && axis.is_none_or(|(axis, sub_axis)| has_axis(axis, Some(sub_axis)))
     });
-    part.operator.retain(|row| has(&row.variant));
-    part.service.retain(|row| has(&row.variant));
+    // Whether a victim is measured for a selected axis, beside one neighbour or any.
+    let has_pair = |victim: &str, aggressor: Option<&str>| {
+        let mut pairs = record.plan.pairs.iter().filter(|pair| {
+            pair.victim == victim && aggressor.is_none_or(|name| pair.aggressor == name)
+        });
+        selection.axes.is_empty()
+            || pairs
+                .any(|pair| has_axis(pair.sub_axis.axis().as_str(), Some(pair.sub_axis.as_str())))
+    };
+    part.operator.retain(|row| has(&row.variant) && has_pair(&row.victim, Some(&row.aggressor)));
+    part.service.retain(|row| has(&row.variant) && has_pair(&row.victim, row.aggressor.as_deref()));
     part.transients.retain(|row| has(&row.variant));
     part.energy.retain(|row| has(&row.variant));
     part.attribution.retain(|row| has(&row.variant));
     part.dose_curves.retain(|curve| has(&curve.variant));
     part.probe_figures.retain(|one| has(&one.variant));
-    let with_faults = has_axis("fault", None);
-    part.fault_tallies.retain(|tally| with_faults && has(&tally.variant));
+    part.fault_tallies.retain(|tally| has_axis("fault", Some(&tally.class)) && has(&tally.variant));
     part.claims.retain(|claim| {
         let of_mechanism = selection.mechanisms.is_empty()
             || claim.mechanisms.iter().any(|one| selection.has_mechanism(one, one));

@@ -2,6 +2,7 @@
 
 use super::figures::{figure, level_cell, outcome};
 use super::tables::mechanism;
+use crate::matrix::Selection;
 use crate::matrix::faults::{is_of_fault, summary};
 use gpubench_record::{
     DoseCurve, Estimate, MatrixRow, Outcome, OutcomeKind, RunRecord, ServiceRow,
@@ -57,7 +58,7 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
 }
 
 fn faults_of(record: &RunRecord, row: &MatrixRow, figures: usize, notes: &mut Notes) -> Vec<Cell> {
-    let all = summary(record, &row.variant);
+    let all = summary(record, &row.variant, &Selection::default());
     let missing = figure(None, None);
     let mut cells = vec![
         mechanism(&row.mechanism, &row.variant),

@@ -18,6 +18,7 @@ mod tables;
 mod tests;
 mod text;
 mod vendor_counters;
+mod why;
 
 use std::io::{self, Write};
 

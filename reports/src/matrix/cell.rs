@@ -2,9 +2,9 @@
 
 use gpubench_record::{ClaimedWord, Estimate, MatrixRow, OutcomeKind, RunRecord};
 
-use super::Row;
 use super::column::Column;
 use super::faults::{is_of_fault, summary};
+use super::{Row, Selection};
 use gpubench_show::{clean, list};
 
 /// What is known about the isolation, the weakest first.
@@ -121,7 +121,7 @@ pub(super) fn cell(record: &RunRecord, variant: &str, column: &Column) -> Option
     let ran = own.iter().filter(|(_, row)| Standing::of(row) != Standing::Waived);
     let published = published(record, ran.clone().map(|(_, row)| *row));
     if own.iter().any(|(_, row)| is_of_fault(row)) {
-        return Some(of_faults(record, variant, published, rows));
+        return Some(of_faults(record, variant, column, published, rows));
     }
     let held = ran.clone().filter(|(_, row)| Standing::of(row) >= Standing::Bounded);
     let figure = if column.axis == "memory" && column.sub_axis.is_none() {
@@ -167,10 +167,13 @@ fn strength(row: &MatrixRow) -> f64 {
 fn of_faults(
     record: &RunRecord,
     variant: &str,
+    column: &Column,
     published: Vec<String>,
     rows: Vec<usize>,
 ) -> MatrixCell {
-    let all = summary(record, variant);
+    let class = column.sub_axis.iter().map(|class| format!("fault/{class}"));
+    let classes = Selection { axes: class.collect(), ..Selection::default() };
+    let all = summary(record, variant, &classes);
     let standing = match all.outcome {
         OutcomeKind::Measured => Standing::of_level(all.level.as_deref()),
         OutcomeKind::Failed => Standing::Failed,

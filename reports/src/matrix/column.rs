@@ -31,11 +31,14 @@ impl Column {
 
     fn new(axis: &str, sub_axis: Option<&str>) -> Self {
         let heading = match (sub_axis, axis) {
-            (Some(sub_axis), _) => sub_axis,
-            (None, "fault") => "faults",
-            (None, axis) => axis,
+            // The resource of another column.
+            (Some(sub_axis), "jitter") => format!("jitter/{sub_axis}"),
+            (Some(sub_axis), "fault") => format!("faults/{sub_axis}"),
+            (Some(sub_axis), _) => sub_axis.to_owned(),
+            (None, "fault") => "faults".to_owned(),
+            (None, axis) => axis.to_owned(),
         };
-        let noun = match heading {
+        let noun = match heading.as_str() {
             "dram" => "DRAM".to_owned(),
             "l2" => "L2".to_owned(),
             "pcie" => "PCIe".to_owned(),
@@ -45,7 +48,7 @@ impl Column {
         Self {
             axis: axis.to_owned(),
             sub_axis: sub_axis.map(str::to_owned),
-            heading: clean(heading),
+            heading: clean(&heading),
             noun,
         }
     }
@@ -69,9 +72,7 @@ pub(super) fn columns(record: &RunRecord, selection: &Selection) -> Vec<Column> 
             .filter(|row| row.axis == axis && selection.has_axis(axis, row.sub_axis.as_deref()));
         let mut seen = BTreeSet::new();
         let mut sub_axes: Vec<Option<&str>> = Vec::new();
-        // Rows of jitter are named after the resource that the aggressor stresses.
-        let is_whole = matches!(axis, "fault" | "jitter");
-        let is_split = axis == "bandwidth" || (!selection.axes.is_empty() && !is_whole);
+        let is_split = axis == "bandwidth" || !selection.axes.is_empty();
         for row in rows {
             let sub_axis = row.sub_axis.as_deref().filter(|_| is_split);
             if seen.insert(sub_axis) {
@@ -88,7 +89,7 @@ pub(super) fn columns(record: &RunRecord, selection: &Selection) -> Vec<Column> 
     if let (false, false, Some(column)) = (
         beside.is_empty(),
         missing.is_empty(),
-        columns.iter_mut().find(|column| column.axis == Axis::Jitter.as_str()),
+        columns.iter_mut().find(|column| column.heading == Axis::Jitter.as_str()),
     ) {
         let all = beside.len() + missing.len();
         column.noun = format!("{} beside {} of {all} aggressors", column.noun, beside.len());

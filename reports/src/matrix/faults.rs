@@ -25,16 +25,19 @@ pub(crate) fn is_of_fault(row: &MatrixRow) -> bool {
     row.axis == "fault" && row.aggressor.is_some()
 }
 
-pub(crate) fn summary(record: &RunRecord, variant: &str) -> FaultSummary {
+/// The faults of one variant, of the selected classes.
+pub(crate) fn summary(record: &RunRecord, variant: &str, selection: &Selection) -> FaultSummary {
+    let has = |class: Option<&str>| selection.has_axis(Axis::Fault.as_str(), class);
     let rows = record.matrix.iter();
-    let mut rows: Vec<&MatrixRow> =
-        rows.filter(|row| row.variant == variant && is_of_fault(row)).collect();
+    let rows = rows.filter(|row| row.variant == variant && is_of_fault(row));
+    let mut rows: Vec<&MatrixRow> = rows.filter(|row| has(row.sub_axis.as_deref())).collect();
     // The axis is complete without a fault that the device does not have.
     let waived = |row: &MatrixRow| row.outcome.outcome == OutcomeKind::Waived;
     if !rows.iter().all(|row| waived(row)) {
         rows.retain(|row| !waived(row));
     }
-    let tallies: Vec<&FaultTally> = tallies(record, variant).collect();
+    let tallies = tallies(record, variant).filter(|tally| has(Some(&tally.class)));
+    let tallies: Vec<&FaultTally> = tallies.collect();
     let level = level(&rows, &tallies);
     FaultSummary {
         held: held(&tallies),

@@ -8,6 +8,14 @@ use gpubench_record::sample::RowError;
 use gpubench_record::version::UnreadableVersion;
 use gpubench_record::{excerpt, parser_message};
 
+fn no_record(dir: &Path) -> String {
+    if dir.exists() {
+        format!("{} holds no record: it has neither record.json nor events.jsonl", dir.display())
+    } else {
+        format!("no such folder: {}", dir.display())
+    }
+}
+
 /// A record that could not be written, read or finished.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -15,7 +23,7 @@ pub enum StoreError {
     #[error("cannot {action} {}: {source}", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
     /// The folder holds neither of the files that make a record.
-    #[error("{} holds no record: it has neither record.json nor events.jsonl", dir.display())]
+    #[error("{}", no_record(dir))]
     NoRecord { dir: PathBuf },
     /// A new record would overwrite an old one.
     #[error("{} already holds a record; choose another --out or remove the folder", dir.display())]

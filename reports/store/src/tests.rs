@@ -205,6 +205,8 @@ fn each_unreadable_record_names_the_file_line_and_problem() {
         error(),
         format!("{shown} holds no record: it has neither record.json nor events.jsonl")
     );
+    let absent = Record::open(&dir.path().join("absent")).unwrap_err().to_string();
+    assert_eq!(absent, format!("no such folder: {shown}/absent"));
     let events = dir.path().join(EVENTS_FILE);
     let first = began().to_json().unwrap();
     let head = format!("{shown}/events.jsonl line");

@@ -213,7 +213,8 @@ fn cap(found: &ProbeFound, row: &mut Row) -> Option<LevelRange> {
             row.warn(format!("{} allocated nothing: {:?}", call.call, call.refused_with));
             continue;
         }
-        row.warn(format!("{}: {:+.2} % of the limit", call.call, 100.0 * overshoot));
+        let percent = format!("{:+.2}", 100.0 * overshoot).replace("-0.00", "+0.00");
+        row.warn(format!("{}: {percent} % of the limit", call.call));
         if call.call == MANAGED {
             row.warn(format!(
                 "{MANAGED} is not judged: untouched pages need not take device memory"

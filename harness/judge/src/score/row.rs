@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::{
-    Axis, BLOCKS_MIN, BlocksLost, CellResult, Estimate, Gate, GateResult, LostBlock, LostKind,
-    MatrixRow, MechanismRow, Outcome, Parts, Plan, SubAxis, counted,
+    Axis, BLOCKS_MIN, BlocksLost, Estimate, Gate, GateResult, LostBlock, LostKind, MatrixRow,
+    MechanismRow, Outcome, Parts, Plan, SubAxis, counted,
 };
 
 use super::Context;
@@ -32,9 +32,9 @@ pub(super) struct Row {
     /// Why the row cannot be trusted.
     doubts: Vec<String>,
     /// By gate, the cells in which it failed without spoiling a figure, with the detail of each.
-    findings: BTreeMap<Gate, BTreeMap<String, String>>,
+    findings: BTreeMap<Gate, Findings>,
     /// The same of gates that were not evaluated.
-    unevaluated: BTreeMap<Gate, BTreeMap<String, String>>,
+    unevaluated: BTreeMap<Gate, Findings>,
     /// Whether there are too few blocks because a cell failed.
     failed: bool,
     /// The planned blocks of its deciding figures, and those that they leave out.
@@ -142,8 +142,9 @@ impl Row {
     pub(super) fn find(&mut self, pairs: &Pairs<'_>) {
         let cells = pairs.measured.iter();
         for cell in cells.flat_map(|(_, top, bottom)| [top, bottom]) {
-            keep(&mut self.findings, cell, findings_of(cell));
-            keep(&mut self.unevaluated, cell, unevaluated_of(cell));
+            let key = (cell.cell.variant != self.matrix.variant, cell.cell.id.clone());
+            keep(&mut self.findings, &key, findings_of(cell));
+            keep(&mut self.unevaluated, &key, unevaluated_of(cell));
         }
     }
 
@@ -212,7 +213,7 @@ impl Row {
         let unevaluated = std::mem::take(&mut self.unevaluated).into_iter();
         let unevaluated = unevaluated.map(|one| (NOT_EVALUATED, one));
         for (what, (gate, cells)) in findings.chain(unevaluated) {
-            if let Some((first, detail)) = cells.first_key_value() {
+            if let Some(((_, first), detail)) = cells.first_key_value() {
                 let count = counted(cells.len(), "cell");
                 self.warn(format!("{gate}{what} in {count}, first {first}: {detail}"));
             }
@@ -242,15 +243,18 @@ impl Row {
 /// What a row says of gates that its cells could not be held against.
 pub(super) const NOT_EVALUATED: &str = " was not evaluated";
 
+/// The details of a gate by cell: first the cells of the row's own variant, then those of the
+/// mechanisms that it is compared with.
+type Findings = BTreeMap<(bool, String), String>;
+
 /// Adds the gates of a cell.
 fn keep<'a>(
-    to: &mut BTreeMap<Gate, BTreeMap<String, String>>,
-    cell: &CellResult,
+    to: &mut BTreeMap<Gate, Findings>,
+    key: &(bool, String),
     gates: impl Iterator<Item = &'a GateResult>,
 ) {
     for gate in gates {
-        let cells = to.entry(gate.gate.clone()).or_default();
-        cells.insert(cell.cell.id.clone(), gate.detail.clone());
+        to.entry(gate.gate.clone()).or_default().insert(key.clone(), gate.detail.clone());
     }
 }
 

@@ -119,7 +119,12 @@ fn names(key: &str, kind: &str, wanted: &Wanted, known: &[&str]) -> Result<(), F
         return Err(Fault::at(key, "an empty list", format!("\"all\", {}", known.join(", "))));
     }
     for (index, name) in names.iter().enumerate() {
-        let problem = if !known.contains(&name.as_str()) {
+        let of_known = name.split_once('[').filter(|(base, _)| known.contains(base));
+        let problem = if let Some((base, _)) = of_known {
+            let problem = format!("the profile has no {name}");
+            let accepted = format!("{base}, with the options of [{base}] in the profile");
+            return Err(Fault::at(key, problem, accepted).element(index));
+        } else if !known.contains(&name.as_str()) {
             format!("unknown {kind} \"{name}\"")
         } else if names[..index].contains(name) {
             format!("{kind} \"{name}\" is listed twice")

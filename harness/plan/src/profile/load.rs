@@ -140,12 +140,14 @@ fn version(own: &Source<'_>) -> Result<(), ProfileError> {
     Err(own.error(&Fault::at("version", problem, VERSION.to_string())))
 }
 
-/// The name of a mechanism, whose layout of MIG is set in the profile: `mig[3g+3g]`. A second
-/// layout is left in the name, which is unknown then: a run has one.
-fn with_layout(profile: &mut Profile, text: &str) -> String {
+/// The name of a mechanism without its options. A layout of MIG is set in the profile:
+/// `mig[3g+3g]`; a second one is left in the name, which is unknown then: a run has one. So are
+/// other options that are not those of the profile.
+fn without_options(profile: &mut Profile, text: &str) -> String {
     let (name, layout) = match text.strip_suffix(']').and_then(|text| text.split_once('[')) {
         Some(("mig", layout)) => ("mig", (layout, &mut profile.mig.layout)),
         Some(("mig-mps", layout)) => ("mig-mps", (layout, &mut profile.mig_mps.layout)),
+        Some((name, options)) if has_options(profile, name, options) => return name.to_owned(),
         _ => return text.to_owned(),
     };
     let (wanted, set) = layout;
@@ -156,6 +158,31 @@ fn with_layout(profile: &mut Profile, text: &str) -> String {
     name.to_owned()
 }
 
+/// Whether a mechanism of this profile has these options, as its variant names them:
+/// `memory=50,sm=50`, and `50%` as in a label.
+fn has_options(profile: &Profile, name: &str, options: &str) -> bool {
+    let tables = serde_json::to_value(profile).unwrap_or_default();
+    let Some(table) = tables.get(name).and_then(serde_json::Value::as_object) else {
+        return false;
+    };
+    let is = |value: &serde_json::Value, wanted: &str| match (value.as_str(), wanted) {
+        (Some(text), _) => text == wanted,
+        // No number of chunks divides the device evenly.
+        (None, "even") => value == 0,
+        (None, _) => value.to_string() == wanted,
+    };
+    options.split(',').all(|option| match option.split_once('=') {
+        Some((key, wanted)) => {
+            let mut keys = [key.to_owned(), format!("{key}_pct")].into_iter();
+            keys.any(|key| table.get(&key).is_some_and(|value| is(value, wanted)))
+        }
+        None => {
+            let wanted = option.trim_end_matches('%');
+            table.values().any(|value| is(value, wanted))
+        }
+    })
+}
+
 fn override_with(profile: &mut Profile, overrides: &Overrides) {
     if let Some(seed) = overrides.seed {
         profile.seed = seed;
@@ -164,7 +191,7 @@ fn override_with(profile: &mut Profile, overrides: &Overrides) {
         profile.run = run;
     }
     if !overrides.mechanisms.is_empty() {
-        let names = overrides.mechanisms.iter().map(|text| with_layout(profile, text));
+        let names = overrides.mechanisms.iter().map(|text| without_options(profile, text));
         profile.mechanisms = Wanted::Names(names.collect());
     }
     if !overrides.axes.is_empty() {

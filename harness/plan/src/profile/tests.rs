@@ -295,7 +295,13 @@ fn the_command_line_replaces_settings_and_is_checked() -> TestResult {
     let profile = built_in("smoke", &overrides)?;
     assert_eq!((&*profile.mig.layout, &*profile.mig_mps.layout), ("1g+2g", "3g"));
     assert_eq!(profile.mechanisms, Wanted::Names(vec!["mig".to_owned(), "mig-mps".to_owned()]));
+    let variants = ["mps-quota[pct=50]", "hami[memory=50,sm=50]", "time-slicing-capped[50%]"];
+    let mechanisms = variants.map(str::to_owned).to_vec();
+    let profile = built_in("default", &Overrides { mechanisms, ..Overrides::default() })?;
+    let names = ["mps-quota", "hami", "time-slicing-capped"].map(str::to_owned).to_vec();
+    assert_eq!(profile.mechanisms, Wanted::Names(names));
     for (layouts, error) in [
+        (vec!["mps-quota[pct=25]"], "the profile has no mps-quota[pct=25] (accepted: mps-quota, "),
         (vec!["mig[1g+1g]", "mig[3g+3g]"], "mig[3g+3g]"),
         (vec!["mig[big]"], "\"big\" is not a layout"),
         (vec!["mps[1g]"], "mps[1g]"),

@@ -1,0 +1,120 @@
+//! What a refused command line says: the tip, and the variable that a value comes from.
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, Error};
+
+use crate::error::nearest::nearest;
+
+/// The error with the tip that a reader needs, and without one that leads astray.
+pub fn mended(mut error: Error, command: &clap::Command, argv: &[String]) -> Error {
+    of_variable(&mut error, argv);
+    let verb = argv.iter().skip(1).find_map(|word| command.find_subcommand(word));
+    let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    let flags: Vec<String> = [Some(command), verb]
+        .into_iter()
+        .flatten()
+        .flat_map(clap::Command::get_arguments)
+        .filter_map(|flag| Some(format!("--{}", flag.get_long()?)))
+        .collect();
+    let values = list(&error, ContextKind::ValidValue);
+    let accepted = accepted(&error);
+    for (of, tip, known) in [
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand, verbs),
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg, texts(&flags)),
+        (
+            ContextKind::InvalidValue,
+            ContextKind::SuggestedValue,
+            [texts(&values), texts(&accepted)].concat(),
+        ),
+    ] {
+        let Some(ContextValue::String(name)) = error.get(of) else {
+            continue;
+        };
+        let name = name.clone();
+        error.remove(tip);
+        if let Some(meant) = nearest(&name, known) {
+            error.insert(tip, ContextValue::String(meant.to_owned()));
+        }
+    }
+    if let (Some(ContextValue::String(flag)), Some(verb)) =
+        (error.get(ContextKind::InvalidArg), verb)
+    {
+        let tip = as_format(flag, verb).map(|tip| ContextValue::StyledStrs(vec![tip]));
+        // A flag that no verb has is no value either.
+        if error.kind() == clap::error::ErrorKind::UnknownArgument {
+            error.remove(ContextKind::Suggested);
+            tip.map(|tip| error.insert(ContextKind::Suggested, tip));
+        }
+    }
+    error
+}
+
+fn texts(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).collect()
+}
+
+fn list(error: &Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
+        Some(ContextValue::Strings(all)) => all.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// The values that the text of a parser of ours lists.
+fn accepted(error: &Error) -> Vec<String> {
+    let text = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    let list = text.split_once("accepted: ").map_or("", |(_, list)| list);
+    list.trim_end_matches(')').split(", ").map(str::to_owned).collect()
+}
+
+/// `--format json` for `--json`.
+fn as_format(flag: &str, verb: &clap::Command) -> Option<StyledStr> {
+    let name = flag.trim_start_matches('-');
+    let mut flags = verb.get_arguments().filter(|flag| flag.get_id() == "format");
+    let values = flags.next()?.get_possible_values();
+    let has = values.iter().any(|value| value.matches(name, true));
+    has.then(|| StyledStr::from(format!("use '--format {name}'")))
+}
+
+/// Names the variable where a refused value is from the environment.
+fn of_variable(error: &mut Error, argv: &[String]) {
+    const VARIABLES: [(&str, &str); 1] = [("--device", "GPUBENCH_DEVICE")];
+    let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else {
+        return;
+    };
+    let flag = named.split(' ').next().unwrap_or_default().to_owned();
+    let is_given = |word: &String| *word == flag || word.starts_with(&format!("{flag}="));
+    let variable =
+        VARIABLES.iter().find(|(of, name)| *of == flag && std::env::var_os(name).is_some());
+    if let Some((_, variable)) = variable.filter(|_| !argv.iter().any(is_given)) {
+        let text = format!("the variable {variable}");
+        error.insert(ContextKind::InvalidArg, ContextValue::String(text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command;
+    use super::mended;
+
+    #[test]
+    fn a_tip_names_what_is_meant() {
+        for (line, tip) in [
+            ("gpubench rpeort", "'report'"),
+            ("gpubench report out --json", "use '--format json'"),
+            ("gpubench diff a b --vary drivr", "'driver'"),
+            ("gpubench plan --device virtul", "'virtual'"),
+            ("gpubench plan --mechnism mps", "'--mechanism'"),
+            ("gpubench list machine", "'machines'"),
+        ] {
+            let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let error = command().try_get_matches_from(&argv).expect_err(line);
+            let text = mended(error, &command(), &argv).to_string();
+            assert!(text.contains("tip") && text.contains(tip), "{text}");
+        }
+        let argv = ["gpubench", "explain"].map(str::to_owned);
+        let error = command().try_get_matches_from(&argv).expect_err("no verb");
+        let text = mended(error, &command(), &argv).to_string();
+        assert!(!text.contains("tip"), "{text}");
+    }
+}

@@ -1,0 +1,341 @@
+//! `report --why`: the figure of each cell of a place and its bounds, what did not run, and the
+//! reasons for doubt. Without a place, one line for each thing that is open or doubtful.
+
+use gpubench_record::{
+    Estimate, FORMAT_VERSION, MatrixRow, OutcomeKind, RunRecord, Thresholds, counted,
+};
+use gpubench_show::{Block, Labels, Line, Page, clean, list};
+
+use super::figures::{one_line, value};
+use super::screen::{ROWS_MAX, places};
+use super::{RenderOptions, document};
+use crate::matrix::faults::{is_of_fault, summary};
+use crate::matrix::{Glance, ReasonGroup, Selection, Standing, Subject};
+
+/// Parts of the reasons for doubt, with the noun of what they count.
+const PARTS: [(Subject, &str, &str); 5] = [
+    (Subject::Row, "Rows without a level", "row"),
+    (Subject::Absent, "Left out: not possible on this device", "row"),
+    (Subject::Block, "Blocks that rows leave out", "block"),
+    (Subject::Cell, "Cells that fail a gate", "cell"),
+    (Subject::Warning, "Warnings about rows", "row"),
+];
+
+/// The reasons for doubt of the selected mechanisms and axes.
+pub(super) fn page(record: &RunRecord, options: &RenderOptions) -> Page {
+    let glance = Glance::of(record, &options.selection, ROWS_MAX);
+    let mut page = Page::new(document::title(record));
+    let is_part = options.selection != Selection::default();
+    let empty = page.blocks.len();
+    if is_part {
+        of_place(record, &options.selection, &mut page);
+    }
+    for (subject, heading, noun) in PARTS {
+        let groups = glance.reasons.iter().filter(|one| one.subject == subject);
+        let mut groups = groups.filter(|one| is_part || is_doubt(one)).peekable();
+        if groups.peek().is_some() {
+            page.push(Block::Heading(heading.to_owned()));
+        }
+        for group in groups {
+            match is_part {
+                true => doubt(&mut page, group, noun),
+                false => page.push(Line::new(in_one_line(group, noun)).indented(2, 4)),
+            }
+        }
+    }
+    if page.blocks.len() == empty {
+        page.say("No doubt: every row has a level, and no cell fails a gate.");
+    }
+    page
+}
+
+/// Words of warnings that tell what was found, and doubt nothing.
+const FINDINGS: [&str; 13] = [
+    "% of the limit",
+    "service jitter is",
+    "N' against N",
+    "tail at the offered load",
+    "no limit is set",
+    "information leak",
+    "of a reservation",
+    "marked pages",
+    "were kept out",
+    "is not judged",
+    "native medians",
+    "were read by copies",
+    "99.9th percentile",
+];
+
+fn is_doubt(group: &ReasonGroup) -> bool {
+    let is_finding = FINDINGS.iter().any(|words| group.reason.contains(words));
+    group.subject != Subject::Warning || !is_finding
+}
+
+fn in_one_line(group: &ReasonGroup, noun: &str) -> String {
+    let such_as = if group.differs { "for example " } else { "" };
+    let cure = group.cure.map_or_else(String::new, |cure| format!(" (cure: {cure})"));
+    let worst = group.worst.as_ref().map_or_else(String::new, |worst| {
+        let (figure, limit) = (value(worst.value), value(worst.limit));
+        format!(", worst {figure} {}, limit {limit}", worst.unit)
+    });
+    let count = counted(group.count, noun);
+    format!("{}: {count}: {such_as}{}{worst}{cure}", in_few(group), group.reason)
+}
+
+/// Labels that one line names of a place.
+const NAMED_MAX: usize = 3;
+
+/// `dram of mps, hami 50% and 4 more; l2 of mps`.
+fn in_few(group: &ReasonGroup) -> String {
+    let shortened = |(place, labels): &(String, Vec<String>)| {
+        let more = labels.len().saturating_sub(NAMED_MAX);
+        let mut few: Vec<String> = labels.iter().take(NAMED_MAX).cloned().collect();
+        few.extend((more > 0).then(|| format!("{more} more")));
+        format!("{place} of {}", list(&few, "and"))
+    };
+    let all: Vec<String> = group.places.iter().map(shortened).collect();
+    match all.len() {
+        0..=2 => all.join("; "),
+        more => format!("{} and {} more", all[0], counted(more - 1, "place")),
+    }
+}
+
+fn doubt(page: &mut Page, group: &ReasonGroup, noun: &str) {
+    let such_as = if group.differs { "for example " } else { "" };
+    let first = format!("{}: {such_as}{}", counted(group.count, noun), group.reason);
+    page.push(Line::new(first).indented(2, 4));
+    let mut more = |text: String| page.push(Line::new(text).indented(6, 6));
+    more(places(group));
+    if let Some(worst) = &group.worst {
+        let (figure, limit, unit) = (value(worst.value), value(worst.limit), &worst.unit);
+        more(format!("worst: {figure} {unit}; limit: {limit} {unit}"));
+    }
+    if let (None, Some(example)) = (&group.worst, &group.example) {
+        more(format!("for example: {example}"));
+    }
+    if let Some(cure) = group.cure {
+        more(format!("cure: {cure}"));
+    }
+}
+
+// What a place has: the figure of each row with the bounds of its levels, or why there is none.
+
+fn of_place(record: &RunRecord, selection: &Selection, page: &mut Page) {
+    let labels = Labels::of_records(&[record]);
+    let mechanisms = record.mechanisms.iter();
+    let shown = mechanisms.filter(|one| selection.has_mechanism(&one.name, &one.variant));
+    for one in shown.filter(|one| one.name != record.plan.reference) {
+        let label = labels.get(&one.variant);
+        let lines = not_run(record, selection, &one.variant, &label);
+        lines.into_iter().for_each(|line| page.say(line));
+        if selection.axes.is_empty() {
+            overall(record, &one.variant, &label).into_iter().for_each(|line| page.say(line));
+        }
+        let own = record.matrix.iter().filter(|row| {
+            row.variant == one.variant && selection.has_axis(&row.axis, row.sub_axis.as_deref())
+        });
+        let ran = own.filter(|row| row.outcome.outcome != OutcomeKind::Waived);
+        let (faults, rows): (Vec<_>, Vec<_>) = ran.partition(|row| is_of_fault(row));
+        for row in rows {
+            page.say(figure(row, &label));
+            for line in bounds(row, &record.plan.thresholds) {
+                page.push(Line::new(line).indented(2, 4));
+            }
+        }
+        if !faults.is_empty() {
+            let all = summary(record, &one.variant, selection);
+            let level = level_of(all.level.as_deref(), all.outcome);
+            let note = all.note.map_or_else(String::new, |note| format!("; {note}"));
+            page.say(format!("faults of {label}: {level}; {}{note}", all.held));
+            page.push(Line::new(PROPORTION).indented(2, 4));
+        }
+    }
+}
+
+/// The rule of proportions.
+const PROPORTION: &str = "of all trials the interval of the proportion that ends as promised must \
+                          begin at 0.95 for L3 (72 trials without a failure), at 0.80 for L2 (17); \
+                          L0: none did, and the interval ends at 0.20";
+
+fn level_of(level: Option<&str>, outcome: OutcomeKind) -> String {
+    match (level, outcome) {
+        (Some(level), OutcomeKind::Measured) => match Standing::of_level(Some(level)) {
+            Standing::Open => level.to_owned(),
+            decided => decided.word().to_owned(),
+        },
+        (Some(open), _) => format!("no level, {open} are open"),
+        (None, _) => "no level".to_owned(),
+    }
+}
+
+fn place(row: &MatrixRow) -> String {
+    match (row.axis.as_str(), row.sub_axis.as_deref()) {
+        ("jitter", Some(sub_axis)) => format!("jitter/{}", clean(sub_axis)),
+        (axis, sub_axis) => clean(sub_axis.unwrap_or(axis)),
+    }
+}
+
+/// `dram of mps: none (L0): retention 0.154 [0.154, 0.155], ... of stream beside dram-copy`.
+fn figure(row: &MatrixRow, label: &str) -> String {
+    let level = level_of(row.level.as_deref(), row.outcome.outcome);
+    let named = [
+        ("retention", &row.retention),
+        ("guarantee", &row.guarantee),
+        ("jitter", &row.jitter),
+        ("proportion", &row.survival),
+        ("beyond the limit", &row.overshoot),
+    ];
+    let figures = named.iter().filter_map(|(name, figure)| {
+        let figure = figure.as_ref()?;
+        Some(format!("{name} {}", one_line(figure, Some(&figure.unit))))
+    });
+    let figures: Vec<String> = figures.collect();
+    let figures = if figures.is_empty() { "no figure".to_owned() } else { figures.join(", ") };
+    let beside = match (&row.victim, &row.aggressor) {
+        (Some(victim), Some(aggressor)) => {
+            format!(", {} beside {}", clean(victim), clean(aggressor))
+        }
+        _ => String::new(),
+    };
+    format!("{} of {label}: {level}: {figures}{beside}", place(row))
+}
+
+/// The bounds of the levels, and the one that is missed.
+fn bounds(row: &MatrixRow, thresholds: &Thresholds) -> Vec<String> {
+    let Thresholds { retention_l3, retention_l2, retention_l1, guarantee_l3, .. } = thresholds;
+    let [negligible, low] = [thresholds.jitter_negligible, thresholds.service_jitter_low_medium];
+    let mut lines = Vec::new();
+    if let Some(retention) = &row.retention {
+        lines.extend(missed(retention, row.guarantee.as_ref(), thresholds));
+        lines.push(format!(
+            "levels: L3 retention >= {retention_l3} and guarantee >= {guarantee_l3}; L2 retention \
+             >= {retention_l2} and guarantee >= {guarantee_l3}; L1 retention >= {retention_l1}; \
+             both ends of the interval decide"
+        ));
+    } else if let Some(jitter) = &row.jitter {
+        let bounds = [("L3", negligible), ("L2", low)];
+        let missed = bounds.iter().rev().find(|(_, bound)| jitter.hi > *bound);
+        lines.extend(missed.map(|(level, bound)| {
+            format!("misses {level}: the jitter ends at {}, above {bound}", value(jitter.hi))
+        }));
+        lines.push(format!(
+            "levels: L3 jitter <= {negligible} native medians; L2 <= {low}; else L0"
+        ));
+    } else if row.survival.is_some() {
+        lines.push(format!("levels: {PROPORTION}"));
+    } else if row.sub_axis.as_deref() == Some("cap") {
+        lines.push(
+            "levels: L3 no call beyond 1 % of the limit; L2 none beyond 10 %; L1 some; L0 all, or \
+             no limit"
+                .to_owned(),
+        );
+    }
+    lines
+}
+
+/// The lowest bound that the worse ends of a rate miss.
+fn missed(
+    retention: &Estimate,
+    guarantee: Option<&Estimate>,
+    thresholds: &Thresholds,
+) -> Option<String> {
+    let bounds = [
+        ("L1", thresholds.retention_l1),
+        ("L2", thresholds.retention_l2),
+        ("L3", thresholds.retention_l3),
+    ];
+    for (level, bound) in bounds {
+        if retention.lo < bound {
+            let whole = if retention.hi < bound { "ends at" } else { "begins at" };
+            let end = if retention.hi < bound { retention.hi } else { retention.lo };
+            let end = value(end);
+            return Some(format!("misses {level}: the retention {whole} {end}, below {bound}"));
+        }
+        let short = guarantee.filter(|one| level != "L1" && one.lo < thresholds.guarantee_l3);
+        if let Some(short) = short {
+            let (lo, bound) = (value(short.lo), thresholds.guarantee_l3);
+            return Some(format!("misses {level}: the guarantee begins at {lo}, below {bound}"));
+        }
+    }
+    None
+}
+
+fn overall(record: &RunRecord, variant: &str, label: &str) -> Option<String> {
+    let row = record.overall.iter().find(|row| row.variant == variant)?;
+    let weakest = row.weakest_axis.as_deref().map(clean);
+    let open: Vec<String> = row.unmeasured_axes.iter().map(|axis| clean(axis)).collect();
+    let without = match open.is_empty() {
+        true => String::new(),
+        false => format!("; without a level: {}", list(&open, "and")),
+    };
+    Some(match (row.level.as_deref(), weakest) {
+        (Some(level), Some(axis)) => {
+            format!(
+                "overall of {label}: {}, that of {axis}, the weakest axis{without}",
+                clean(level)
+            )
+        }
+        (Some(level), None) => format!("overall of {label}: {}{without}", clean(level)),
+        (None, _) => format!("overall of {label}: open{without}"),
+    })
+}
+
+/// Each selected axis of a mechanism that has no row with a figure, and why.
+fn not_run(record: &RunRecord, selection: &Selection, variant: &str, label: &str) -> Vec<String> {
+    let own = || record.matrix.iter().filter(|row| row.variant == variant);
+    let ran = |axis: &str| {
+        let (axis, sub_axis) = axis.split_once('/').map_or((axis, None), |(a, s)| (a, Some(s)));
+        let is = |row: &&MatrixRow| {
+            row.axis == axis && (sub_axis.is_none() || row.sub_axis.as_deref() == sub_axis)
+        };
+        own().filter(is).any(|row| row.outcome.outcome != OutcomeKind::Waived)
+    };
+    let whole = record.mechanisms.iter().find(|one| one.variant == variant);
+    let waived = whole.filter(|one| one.outcome.outcome == OutcomeKind::Waived);
+    let any_ran = own().any(|row| row.outcome.outcome != OutcomeKind::Waived);
+    if let Some(one) = waived {
+        let reason = one.outcome.reason.as_deref();
+        return vec![because(
+            label,
+            reason.unwrap_or("no reason is recorded"),
+            one.remedy.as_deref(),
+        )];
+    }
+    if !any_ran {
+        let reason = own().find_map(|row| row.outcome.reason.as_deref());
+        return vec![because(label, reason.unwrap_or("the record has no row of it"), None)];
+    }
+    let missing = selection.axes.iter().filter(|axis| !ran(axis));
+    let of_axis = |axis: &String| {
+        let what = format!("{} of {label}", if axis == "fault" { "faults" } else { axis });
+        let name = axis.split_once('/').map_or(axis.as_str(), |(name, _)| name);
+        let mut skips = record.plan.skips.iter().filter(|skip| skip.variant == variant);
+        let is = |skip: Option<&str>| skip == Some(name) || skip == Some(axis.as_str());
+        if let Some(skip) = skips.find(|skip| is(skip.axis.as_deref())) {
+            return because(&what, &skip.reason, skip.remedy.as_deref());
+        }
+        let mut rows = own().filter(|row| row.axis == name);
+        match rows.find_map(|row| row.outcome.reason.as_deref()) {
+            Some(reason) if !ran(name) => because(&what, reason, None),
+            _ => because(&what, &not_planned(record, name), None),
+        }
+    };
+    missing.map(of_axis).collect()
+}
+
+fn because(what: &str, reason: &str, remedy: Option<&str>) -> String {
+    let remedy = remedy.map_or_else(String::new, |remedy| format!(" (remedy: {})", clean(remedy)));
+    format!("{what}: not run, because {}{remedy}", clean(reason))
+}
+
+/// Why an axis has neither a row nor a skip.
+fn not_planned(record: &RunRecord, axis: &str) -> String {
+    let profile = clean(&record.profile.name);
+    match (axis, record.format_version == FORMAT_VERSION) {
+        ("fault", _) => "no fault was injected: --faults injects them".to_owned(),
+        (_, false) => {
+            format!("a record of format {} has no figure of {axis}", record.format_version)
+        }
+        (_, true) => format!("profile {profile} has no cell of it: matrix --axis {axis}"),
+    }
+}
