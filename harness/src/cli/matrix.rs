@@ -308,8 +308,9 @@ fn present(
     for (name, to_file) in [(args.format.as_str(), None), ("html", Some("report.html"))] {
         let mut text = Vec::new();
         if let Some(format) = format::find(name) {
+            let (look, lines_max) = (ui.look(), ui.lines());
             let options =
-                RenderOptions { look: ui.look(), ..report_options(opened, format, view, &[]) };
+                RenderOptions { look, lines_max, ..report_options(opened, format, view, &[]) };
             (format.render)(&shown(&opened.run), &options, &mut text)
                 .map_err(|error| ExpectedError::internal(format!("{name} report: {error}")))?;
         }

@@ -127,6 +127,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         args.records.iter().filter(|dir| **dir != opened.dir).cloned().collect();
     let options = RenderOptions {
         look: args.output.look(ui),
+        lines_max: ui.lines().filter(|_| !args.output.is_file()),
         selection,
         ..report_options(&opened, format, view, &earlier)
     };

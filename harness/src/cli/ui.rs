@@ -66,6 +66,12 @@ impl Ui {
         if is_file { Look::new(columns(), false) } else { self.look() }
     }
 
+    /// Lines of the terminal that results have, less that of the next prompt; `None` without one.
+    pub fn lines(&self) -> Option<usize> {
+        let terminal = terminal_size::terminal_size_of(std::io::stdout());
+        terminal.map(|(_, height)| usize::from(height.0).saturating_sub(1))
+    }
+
     /// Prints a result. A pipe closed by its reader, such as `| head`, is not an error.
     pub fn print(&self, text: &str) -> Result<(), ExpectedError> {
         self.print_bytes(text.as_bytes())

@@ -5,8 +5,11 @@
 use super::figures::{MISSING_TEXT, confidence};
 use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, neighbours, results, tables};
 use crate::matrix::Selection;
+use crate::matrix::faults::{is_at_least_bounded, is_of_fault};
 use gpubench_record::calibration::ObservationCost;
-use gpubench_record::{Axis, DeviceKind, MACHINE_GUESSES, Plan, Provenance, RunRecord, counted};
+use gpubench_record::{
+    Axis, DeviceKind, MACHINE_GUESSES, MatrixRow, Plan, Provenance, RunRecord, counted,
+};
 use gpubench_show::{Block, Notes, Page, Table, clean};
 use std::borrow::Cow;
 
@@ -155,7 +158,11 @@ pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
         ));
     }
     notices.extend(guessed(record));
-    if !record.matrix.iter().any(|row| row.outcome.is_measured()) {
+    // Trials that leave L2 and L3 open have shown L2.
+    let shows = |row: &MatrixRow| {
+        row.outcome.is_measured() || is_of_fault(row) && is_at_least_bounded(row.level.as_deref())
+    };
+    if !record.matrix.iter().any(shows) {
         notices.push("NOTHING MEASURED: no row of the matrix has a trusted figure".to_owned());
     }
     notices

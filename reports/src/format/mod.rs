@@ -92,6 +92,8 @@ pub struct RenderOptions {
     /// Width and colour of the text format.
     pub look: Look,
     pub view: View,
+    /// Lines of the terminal that the screen must fit; `None` shows all of it.
+    pub lines_max: Option<usize>,
     /// The mechanisms and axes that the text format shows.
     pub selection: Selection,
     pub record_dir: Option<String>,

@@ -18,10 +18,8 @@ use gpubench_show::{Block, Page, bold, clean, list};
 /// Rows of the matrix; with more variants each mechanism has one row.
 pub(super) const ROWS_MAX: usize = 12;
 
-const LINES_MAX: usize = 40;
-
-/// Lines of the sentences. They lead, so they are cut last.
-const SENTENCES_MAX: usize = 7;
+/// Lines that the sentences keep. They lead, so they are cut last.
+const SENTENCES_LEAST: usize = 7;
 
 pub(super) fn text(record: &RunRecord, options: &RenderOptions) -> String {
     let glance = Glance::of(record, &options.selection, ROWS_MAX);
@@ -53,28 +51,31 @@ pub(super) fn page(record: &RunRecord, options: &RenderOptions) -> Page {
     page
 }
 
-/// Lines that may be cut, and the flag that shows all.
+/// Lines that may be cut to the least ones, and the flag that shows all.
 struct Part {
     lines: Vec<String>,
-    more: &'static str,
+    least: usize,
+    flag: &'static str,
 }
 
-/// Cuts the longest parts until all have at most `max` lines, and each keeps one.
+/// Cuts the longest parts until all have at most `max` lines.
 fn fit(mut parts: Vec<Part>, max: usize) -> Vec<Vec<String>> {
     let mut kept: Vec<usize> = parts.iter().map(|part| part.lines.len()).collect();
     while kept.iter().sum::<usize>() > max {
-        match kept.iter_mut().max() {
-            Some(longest) if *longest > 1 => *longest -= 1,
-            _ => break,
+        let able = kept.iter_mut().zip(&parts).filter(|(kept, part)| **kept > part.least);
+        match able.map(|(kept, _)| kept).max() {
+            Some(longest) => *longest -= 1,
+            None => break,
         }
     }
     let cut = parts.iter_mut().zip(kept);
-    cut.map(|(part, kept)| cut_at(std::mem::take(&mut part.lines), kept, part.more)).collect()
+    cut.map(|(part, kept)| cut_at(std::mem::take(&mut part.lines), kept, part.flag)).collect()
 }
 
-/// The first lines, and where the others are.
-fn cut_at(mut lines: Vec<String>, max: usize, more: &str) -> Vec<String> {
+/// The first lines, how many follow, and where.
+fn cut_at(mut lines: Vec<String>, max: usize, flag: &str) -> Vec<String> {
     if lines.len() > max {
+        let more = format!("({} more: {flag})", counted(lines.len() - max, "line"));
         lines.truncate(max);
         if let Some(last) = lines.last_mut() {
             let kept = last.chars().count().saturating_sub(more.len() + 4);
@@ -102,20 +103,21 @@ impl Screen<'_> {
         let grid = self.grid(record, glance);
         let legend = self.legend(record, glance);
         let sentences = wrap_words(&glance.sentences.join(" "), self.width, ["", ""]);
-        let sentences = cut_at(sentences, SENTENCES_MAX, "");
         let foot = self.foot(record, glance);
-        let fixed = [&head, &grid, &legend, &sentences, &foot];
+        let fixed = [&head, &grid, &legend, &foot];
         let fixed: usize = fixed.iter().map(|lines| lines.len()).sum();
-        let part = |lines, more| Part { lines, more };
+        let part = |lines, least, flag| Part { lines, least, flag };
         let parts = vec![
-            part(self.notices(record), "(--full)"),
-            part(self.claims(glance), "(--full)"),
-            part(self.not_run(&glance.not_run), "(--full)"),
-            part(self.open(&glance.open), "(--why)"),
+            part(self.notices(record), 1, "--full"),
+            part(self.claims(glance), 1, "--full"),
+            part(self.not_run(&glance.not_run), 1, "--full"),
+            part(sentences, SENTENCES_LEAST, "--format md"),
+            part(self.open(&glance.open), 1, "--why"),
         ];
         // The empty line between figures and sentences.
-        let parts = fit(parts, LINES_MAX.saturating_sub(fixed + 1));
-        let [notices, claims, not_run, open] = &parts[..] else {
+        let max = self.options.lines_max.unwrap_or(usize::MAX);
+        let parts = fit(parts, max.saturating_sub(fixed + 1));
+        let [notices, claims, not_run, sentences, open] = &parts[..] else {
             return head;
         };
         let bold = |lines: &[String]| -> Vec<String> {
@@ -130,7 +132,7 @@ impl Screen<'_> {
             not_run,
             &empty,
             &legend,
-            &bold(&sentences),
+            &bold(sentences),
             open,
             &foot,
         ];
@@ -214,6 +216,7 @@ impl Screen<'_> {
             "+N: the weakest of N + 1 variants; 'report --mechanism NAME' shows each".to_owned()
         }));
         lines.extend(self.wrap(&facts::widths(record, glance)));
+        lines.extend(facts::open_overall(record, glance).iter().flat_map(|text| self.wrap(text)));
         lines
     }
 
@@ -247,7 +250,7 @@ impl Screen<'_> {
             text += &format!(". More: gpubench report {} --full, or --why", clean(dir));
         }
         let mut lines = self.ledger(record);
-        lines.extend(cut_at(self.wrap(&text), 2, ""));
+        lines.extend(self.wrap(&text));
         lines
     }
 
@@ -260,7 +263,7 @@ impl Screen<'_> {
         if let Some(dir) = &self.options.record_dir {
             text += &format!(": gpubench claims {}", clean(dir));
         }
-        cut_at(self.wrap(&text), 2, "")
+        self.wrap(&text)
     }
 }
 

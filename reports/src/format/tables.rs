@@ -194,14 +194,15 @@ pub(super) fn cells(record: &RunRecord) -> Table {
 pub(super) fn cells_in_words(record: &RunRecord) -> String {
     let count = |kind| record.cells.iter().filter(|cell| cell.outcome.outcome == kind).count();
     let planned = record.plan.cells.len();
-    format!(
-        "Cells: {planned} planned, {} measured, {} inconclusive, {} failed, {} waived, {} not run",
-        count(OutcomeKind::Measured),
-        count(OutcomeKind::Inconclusive),
-        count(OutcomeKind::Failed),
-        count(OutcomeKind::Waived),
-        planned.saturating_sub(record.cells.len())
-    )
+    let others = [
+        (count(OutcomeKind::Inconclusive), "inconclusive"),
+        (count(OutcomeKind::Failed), "failed"),
+        (count(OutcomeKind::Waived), "waived"),
+        (planned.saturating_sub(record.cells.len()), "not run"),
+    ];
+    let others = others.iter().filter(|(count, _)| *count > 0);
+    let others: String = others.map(|(count, word)| format!(", {count} {word}")).collect();
+    format!("Cells: {planned} planned, {} measured{others}", count(OutcomeKind::Measured))
 }
 
 /// The proofs that the mechanisms were in force.

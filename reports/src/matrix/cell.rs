@@ -3,7 +3,7 @@
 use gpubench_record::{ClaimedWord, Estimate, MatrixRow, OutcomeKind, RunRecord};
 
 use super::column::Column;
-use super::faults::{is_of_fault, summary};
+use super::faults::{is_at_least_bounded, is_of_fault, summary};
 use super::{Row, Selection};
 use gpubench_show::{clean, list};
 
@@ -177,6 +177,7 @@ fn of_faults(
     let standing = match all.outcome {
         OutcomeKind::Measured => Standing::of_level(all.level.as_deref()),
         OutcomeKind::Failed => Standing::Failed,
+        OutcomeKind::Inconclusive if is_at_least_bounded(all.level.as_deref()) => Standing::Bounded,
         OutcomeKind::Inconclusive => Standing::Open,
         OutcomeKind::Waived => Standing::Waived,
     };

@@ -25,6 +25,11 @@ pub(crate) fn is_of_fault(row: &MatrixRow) -> bool {
     row.axis == "fault" && row.aggressor.is_some()
 }
 
+/// Whether every level that is open is L2 or better.
+pub(crate) fn is_at_least_bounded(level: Option<&str>) -> bool {
+    level.is_some_and(|level| level.starts_with("L2") || level.starts_with("L3"))
+}
+
 /// The faults of one variant, of the selected classes.
 pub(crate) fn summary(record: &RunRecord, variant: &str, selection: &Selection) -> FaultSummary {
     let has = |class: Option<&str>| selection.has_axis(Axis::Fault.as_str(), class);
@@ -39,6 +44,8 @@ pub(crate) fn summary(record: &RunRecord, variant: &str, selection: &Selection) 
     let tallies = tallies(record, variant).filter(|tally| has(Some(&tally.class)));
     let tallies: Vec<&FaultTally> = tallies.collect();
     let level = level(&rows, &tallies);
+    let bounded = || rows.iter().all(|row| is_at_least_bounded(row.level.as_deref()));
+    let at_least = (level.is_none() && !rows.is_empty() && bounded()).then(|| "L2..L3".to_owned());
     FaultSummary {
         held: held(&tallies),
         held_of: [contained(&tallies), tallies.len()],
@@ -47,7 +54,7 @@ pub(crate) fn summary(record: &RunRecord, variant: &str, selection: &Selection) 
             None => rows.first().map_or(OutcomeKind::Inconclusive, |row| row.outcome.outcome),
         },
         note: note(&tallies, level.is_some(), &rows),
-        level: level.map(|(level, _)| level.to_owned()),
+        level: level.map(|(level, _)| level.to_owned()).or(at_least),
         word: level.and_then(|(_, word)| word.map(str::to_owned)),
     }
 }

@@ -81,6 +81,19 @@ pub struct Row {
     pub cells: Vec<Option<MatrixCell>>,
     /// The overall level, or the levels that are open.
     pub overall: Option<String>,
+    /// The axis on which the overall level rests, where it is one.
+    pub alone: Option<String>,
+}
+
+impl Row {
+    /// The overall level; one above L0 that rests on one axis names it.
+    pub fn overall_text(&self) -> String {
+        match (self.overall.as_deref(), self.alone.as_deref()) {
+            (None, _) => "open".to_owned(),
+            (Some(level), Some(axis)) if level != "L0" => format!("{level} of {axis} alone"),
+            (Some(level), _) => level.to_owned(),
+        }
+    }
 }
 
 /// Half of the widest interval of each kind of figure that has a level; `None` without such a
@@ -159,17 +172,18 @@ fn rows(
     let shown = record.mechanisms.iter().filter(|one| {
         one.name != record.plan.reference && selection.has_mechanism(&one.name, &one.variant)
     });
+    let overall = |variant: &str| record.overall.iter().find(|row| row.variant == variant);
     let rows = shown.map(|one| Row {
         mechanism: clean(&one.name),
         variant: clean(&one.variant),
         label: labels.get(&one.variant),
         more: 0,
         cells: columns.iter().map(|column| cell::cell(record, &one.variant, column)).collect(),
-        overall: record
-            .overall
-            .iter()
-            .find(|overall| overall.variant == one.variant)
-            .and_then(|overall| overall.level.clone()),
+        overall: overall(&one.variant).and_then(|row| row.level.clone()),
+        alone: overall(&one.variant).and_then(|row| match &row.axes[..] {
+            [axis] => Some(clean(axis)),
+            _ => None,
+        }),
     });
     // A mechanism without any figure is among those that did not run.
     let has_content = |row: &Row| {

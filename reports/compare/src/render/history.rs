@@ -122,6 +122,7 @@ fn lines(history: &History) -> Page {
         }
     }
     page.push(Block::Gap);
+    short_segments(history).into_iter().for_each(|text| page.say(text));
     RULES.into_iter().for_each(|rule| page.say(rule));
     page
 }
@@ -158,6 +159,7 @@ fn with_charts(history: &History) -> Page {
         vec![identity, row, Cell::lines(findings(series))]
     });
     page.push(Table::new("", "Series", ["identity", "row", "events, changes, deviations"], rows));
+    short_segments(history).into_iter().for_each(|text| page.say(text));
     RULES.into_iter().for_each(|rule| page.say(rule));
     page
 }
@@ -194,23 +196,27 @@ fn identity_words(series: &SeriesReport) -> String {
 
 fn head(series: &SeriesReport) -> String {
     let key = &series.key;
-    let values = series.nights.iter().map(|night| night.value);
-    let low = values.clone().fold(f64::INFINITY, f64::min);
-    let high = values.fold(f64::NEG_INFINITY, f64::max);
-    let last = series.nights.last();
+    let by_value = |a: &&Night, b: &&Night| a.value.total_cmp(&b.value);
+    let nights = || series.nights.iter();
+    let [last, low, high] = [nights().last(), nights().min_by(by_value), nights().max_by(by_value)];
+    // The rate of a victim that starved is a bound.
+    let shown = |night: &Night| {
+        format!("{}{}", if night.bound { "<" } else { "" }, figure(key.metric, night.value))
+    };
     let beside = key.aggressor.as_deref().unwrap_or("no neighbour");
-    let figures = last.map_or_else(
-        || "no night has figures".to_owned(),
-        |last| {
-            let [last, low, high] = [last.value, low, high].map(|value| figure(key.metric, value));
+    let figures = match (last, low, high) {
+        (Some(last), Some(low), Some(high)) => {
+            let [last, low, high] = [last, low, high].map(shown);
             format!("last {last}, range {low} to {high}")
-        },
-    );
+        }
+        _ => "no night has figures".to_owned(),
+    };
+    let metric = key.metric.as_str();
+    let what =
+        if key.axis == metric { metric.to_owned() } else { format!("{} {metric}", key.axis) };
     format!(
-        "{} {} {}, {} beside {beside}: {}, {figures}",
+        "{} {what}, {} beside {beside}: {}, {figures}",
         key.variant,
-        key.axis,
-        key.metric.as_str(),
         key.victim,
         counted(series.nights.len(), "night")
     )
@@ -230,14 +236,20 @@ fn findings(series: &SeriesReport) -> Vec<String> {
         .map(|one| format!("deviation at {}: {}", one.session, word(one.worse)));
     let metric = series.key.metric;
     let crossings = series.crossings.iter().map(|one| across(metric, one));
-    let shown = match series.detectable {
-        Some(least) => format!(
-            "smallest change that the last segment could have shown: {}",
-            of_change(metric, least).replace('+', "")
-        ),
-        None => "the last segment is too short to show a change".to_owned(),
-    };
-    events.chain(crossings).chain(changes).chain(deviations).chain([shown]).collect()
+    let shown = series.detectable.map(|least| {
+        let least = of_change(metric, least).replace('+', "");
+        format!("smallest change that the last segment could have shown: {least}")
+    });
+    events.chain(crossings).chain(changes).chain(deviations).chain(shown).collect()
+}
+
+/// How many series have too few nights to show a change.
+fn short_segments(history: &History) -> Option<String> {
+    let all = history.series.len();
+    let short = history.series.iter().filter(|one| one.detectable.is_none()).count();
+    (short > 0).then(|| {
+        format!("the last segment of {short} of {all} series is too short to show a change")
+    })
 }
 
 /// The nights before an event against those after it.

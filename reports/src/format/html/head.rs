@@ -102,7 +102,7 @@ pub(super) fn heat_map(record: &RunRecord, glance: &Glance) -> Markup {
 }
 
 fn drawn(record: &RunRecord, glance: &Glance, row: &Row) -> Markup {
-    let overall = row.overall.as_deref().unwrap_or("open");
+    let overall = row.overall_text();
     html! {
         tr {
             th scope="row" {

@@ -144,6 +144,30 @@ fn overall(record: &RunRecord, glance: &Glance) -> String {
     }
 }
 
+/// Why mechanisms have no overall level: the axes without a level, and what measures them.
+pub(super) fn open_overall(record: &RunRecord, glance: &Glance) -> Vec<String> {
+    let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
+    for row in glance.rows.iter().filter(|row| row.overall.is_none()) {
+        let own = record.overall.iter().find(|overall| overall.variant == row.variant);
+        let axes = own.map(|overall| overall.unmeasured_axes.clone()).unwrap_or_default();
+        match groups.iter_mut().find(|(known, _)| *known == axes) {
+            Some((_, labels)) => labels.push(&row.label),
+            None => groups.push((axes, vec![&row.label])),
+        }
+    }
+    let remedy = |axis: &str| match axis {
+        "fault" => "faults (add --faults, --fault-trials 17)".to_owned(),
+        axis => clean(axis),
+    };
+    let groups = groups.into_iter().filter(|(axes, _)| !axes.is_empty());
+    let line = |(axes, labels): (Vec<String>, Vec<&str>)| {
+        let axes: Vec<String> = axes.iter().map(|axis| remedy(axis)).collect();
+        let labels = list(&labels, "and");
+        format!("overall of {labels} is open: no level yet in {}", list(&axes, "and"))
+    };
+    groups.map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{in_minutes, seconds};

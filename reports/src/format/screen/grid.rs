@@ -103,7 +103,7 @@ fn width_of(glance: &Glance, at: usize) -> usize {
 /// have a space, so that signs stand below each other.
 fn text_of(glance: &Glance, row: &Row, at: usize) -> String {
     let Some(cell) = row.cells.get(at) else {
-        return row.overall.clone().unwrap_or_else(|| "-".to_owned());
+        return row.overall_text();
     };
     let Some(cell) = cell else {
         return String::new();

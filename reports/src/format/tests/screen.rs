@@ -105,9 +105,18 @@ fn a_matrix_of_many_variants_with_every_notice_fits_one_screen() {
             record.mechanisms.push(one);
         }
     }
-    let text = screen(&record, 80);
+    let options = RenderOptions {
+        look: Look { width: 80, color: false },
+        lines_max: Some(LINES_MAX),
+        ..RenderOptions::default()
+    };
+    let text = render("text", &record, &options);
     assert!(text.lines().count() <= LINES_MAX, "{}\n{text}", text.lines().count());
     assert!(text.contains("mps +20"), "{text}");
+    assert!(text.contains("lines more: --full)") && text.contains("more: --why)"), "{text}");
+    // A pipe has all of it.
+    let whole = screen(&record, 80);
+    assert!(!whole.contains("more: --") && whole.lines().count() > LINES_MAX, "{whole}");
 }
 
 #[test]

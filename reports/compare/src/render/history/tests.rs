@@ -52,6 +52,32 @@ fn series() -> SeriesReport {
     }
 }
 
+fn of(series: Vec<SeriesReport>) -> History {
+    History {
+        history_format: 2,
+        sessions: 20,
+        has_virtual: false,
+        lost: Vec::new(),
+        series,
+        alerts: Vec::new(),
+        missing: Vec::new(),
+        exit: 0,
+    }
+}
+
+#[test]
+fn a_bound_has_its_sign_and_short_segments_are_named_once() {
+    let mut one = SeriesReport { detectable: None, ..series() };
+    one.nights.last_mut().unwrap().bound = true;
+    one.key.axis = "jitter".to_owned();
+    let jitter = RowKey { metric: Metric::Jitter, ..one.key.clone() };
+    let two = SeriesReport { key: jitter, ..one.clone() };
+    let both = of(vec![one, two]);
+    let text = history(&both, Format::Text, Look::PIPED).unwrap();
+    assert!(text.contains("last <0.200") && text.contains("mps jitter, "), "{text}");
+    assert_eq!(text.matches("too short to show a change").count(), 1, "{text}");
+}
+
 /// The x at which vertical lines of a class stand.
 fn lines(svg: &str, class: &str) -> Vec<f64> {
     let start = format!("<path class=\"{class}\" d=\"M");
@@ -117,16 +143,7 @@ fn the_page_has_what_got_worse_first_and_no_chart_of_one_night() {
     let mut single = quiet.clone();
     single.key.variant = "single".to_owned();
     single.nights.truncate(1);
-    let all = History {
-        history_format: 2,
-        sessions: 20,
-        has_virtual: false,
-        lost: Vec::new(),
-        series: vec![quiet, single, series()],
-        alerts: Vec::new(),
-        missing: Vec::new(),
-        exit: 0,
-    };
+    let all = of(vec![quiet, single, series()]);
     let page = history(&all, Format::Html, Look::PIPED).unwrap();
     let captions = page.split("<figcaption>").skip(1);
     let variants: Vec<&str> = captions.map(|text| text.split(' ').next().unwrap()).collect();
