@@ -11,9 +11,9 @@ const GROUPS: [(&str, &str); 6] = [
     ("Device", "device parallel wait no_gpu limit machine"),
     (
         "What to measure or show",
-        "profile seed rotation mechanism axis id verdict for_minutes blocks victim_cmd victim_reports \
-         victim_ready length duty window learn least plant hami_lib calibration recalibrate \
-         calibrate sessions verify why recipes by vary",
+        "profile seed rotation mechanism axis id verdict for_minutes blocks victim_cmd \
+         victim_reports victim_ready length duty window learn least plant hami_lib calibration \
+         recalibrate calibrate sessions verify why recipes by vary",
     ),
     ("Probes and faults", "probes escape faults no_faults fault_trials"),
     ("Changes on the host", "allow_reconfigure no_reconfigure rehearse"),

@@ -68,12 +68,10 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     args.after_cells.check(&profile)?;
+    let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
     if args.rehearse {
-        let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
         return rehearsal::run(device, &options, &profile, args.format, ui);
     }
-    let options = args.profile.host_options();
-    let device = args.device.device.as_ref();
     let facts = host_facts::of_device(device, &options, &profile)?;
     // Virtual time passes without cores.
     let is_virtual = device.is_some_and(DeviceSelector::is_virtual)

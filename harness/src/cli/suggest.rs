@@ -1,7 +1,7 @@
 //! What a refused command line says: the tip, and the variable that a value comes from.
 
 use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue, Error};
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 use crate::error::nearest::nearest;
 
@@ -36,12 +36,15 @@ pub fn mended(mut error: Error, command: &clap::Command, argv: &[String]) -> Err
             error.insert(tip, ContextValue::String(meant.to_owned()));
         }
     }
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        error.remove(ContextKind::Suggested);
+    }
     if let (Some(ContextValue::String(flag)), Some(verb)) =
         (error.get(ContextKind::InvalidArg), verb)
     {
         let tip = as_format(flag, verb).map(|tip| ContextValue::StyledStrs(vec![tip]));
         // A flag that no verb has is no value either.
-        if error.kind() == clap::error::ErrorKind::UnknownArgument {
+        if error.kind() == ErrorKind::UnknownArgument {
             error.remove(ContextKind::Suggested);
             tip.map(|tip| error.insert(ContextKind::Suggested, tip));
         }
@@ -87,8 +90,7 @@ fn of_variable(error: &mut Error, argv: &[String]) {
     let variable =
         VARIABLES.iter().find(|(of, name)| *of == flag && std::env::var_os(name).is_some());
     if let Some((_, variable)) = variable.filter(|_| !argv.iter().any(is_given)) {
-        let text = format!("the variable {variable}");
-        error.insert(ContextKind::InvalidArg, ContextValue::String(text));
+        error.insert(ContextKind::InvalidArg, ContextValue::String((*variable).to_owned()));
     }
 }
 

@@ -6,7 +6,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let name = name.to_lowercase();
     // Short names become one another too easily.
     let slips = name.chars().count() / 4 + 1;
-    let known: Vec<&str> = known.into_iter().filter(|one| *one != name).collect();
+    let known: Vec<&str> = known.into_iter().collect();
     let beginning = known.iter().filter(|one| name.len() > 2 && one.starts_with(&name));
     if let [one] = beginning.copied().collect::<Vec<_>>()[..] {
         return Some(one);
@@ -70,7 +70,7 @@ mod tests {
         for (text, meant) in [
             ("unknown profile \"smok\" (known: default, smoke, or the path of a file)", "smoke"),
             ("unknown machine \"h100-8\" (known: t4, h100-80, h200; or a path)", "h100-80"),
-            ("unknown machine \"H100-80\" (known: h100-80, h200)", "h100-80"),
+            ("unknown machine \"H100-80\" (known: a100-80, h100-80)", "h100-80"),
             ("\"virtul\" is not a device (accepted: virtual, virtual:MACHINE)", "virtual"),
         ] {
             assert_eq!(of_text(text), Some(meant));

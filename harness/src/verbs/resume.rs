@@ -67,7 +67,7 @@ pub fn open(dir: &Path, lacks: Lacks) -> Result<Interrupted, ExpectedError> {
             let problem = format!("it has no {EVENTS_FILE}, which a run is resumed from");
             unreadable(dir, problem)
         } else {
-            of_store(StoreError::NoRecord { dir: dir.to_owned() })
+            of_store(StoreError::no_record(dir))
         });
     }
     let folder = run_folder::hold(dir)?;

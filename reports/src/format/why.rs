@@ -1,6 +1,8 @@
 //! `report --why`: the figure of each cell of a place and its bounds, what did not run, and the
 //! reasons for doubt. Without a place, one line for each thing that is open or doubtful.
 
+use std::collections::BTreeSet;
+
 use gpubench_record::{
     Estimate, FORMAT_VERSION, MatrixRow, OutcomeKind, RunRecord, Thresholds, counted,
 };
@@ -96,7 +98,7 @@ fn in_few(group: &ReasonGroup) -> String {
     let all: Vec<String> = group.places.iter().map(shortened).collect();
     match all.len() {
         0..=2 => all.join("; "),
-        more => format!("{} and {} more", all[0], counted(more - 1, "place")),
+        more => format!("{} (and {} more)", all[0], counted(more - 1, "place")),
     }
 }
 
@@ -122,40 +124,42 @@ fn doubt(page: &mut Page, group: &ReasonGroup, noun: &str) {
 
 fn of_place(record: &RunRecord, selection: &Selection, page: &mut Page) {
     let labels = Labels::of_records(&[record]);
+    let mut rules = BTreeSet::new();
     let mechanisms = record.mechanisms.iter();
     let shown = mechanisms.filter(|one| selection.has_mechanism(&one.name, &one.variant));
     for one in shown.filter(|one| one.name != record.plan.reference) {
         let label = labels.get(&one.variant);
         let lines = not_run(record, selection, &one.variant, &label);
         lines.into_iter().for_each(|line| page.say(line));
-        if selection.axes.is_empty() {
+        let own = || record.matrix.iter().filter(|row| row.variant == one.variant);
+        let did_run = own().any(|row| row.outcome.outcome != OutcomeKind::Waived);
+        if selection.axes.is_empty() && did_run {
             overall(record, &one.variant, &label).into_iter().for_each(|line| page.say(line));
         }
-        let own = record.matrix.iter().filter(|row| {
-            row.variant == one.variant && selection.has_axis(&row.axis, row.sub_axis.as_deref())
-        });
-        let ran = own.filter(|row| row.outcome.outcome != OutcomeKind::Waived);
+        let shown = own().filter(|row| selection.has_axis(&row.axis, row.sub_axis.as_deref()));
+        let ran = shown.filter(|row| row.outcome.outcome != OutcomeKind::Waived);
         let (faults, rows): (Vec<_>, Vec<_>) = ran.partition(|row| is_of_fault(row));
         for row in rows {
             page.say(figure(row, &label));
-            for line in bounds(row, &record.plan.thresholds) {
-                page.push(Line::new(line).indented(2, 4));
-            }
+            let missed = missed(row, &record.plan.thresholds).into_iter();
+            missed.for_each(|line| page.push(Line::new(line).indented(2, 4)));
+            rules.extend(rule(row, &record.plan.thresholds));
         }
         if !faults.is_empty() {
             let all = summary(record, &one.variant, selection);
             let level = level_of(all.level.as_deref(), all.outcome);
             let note = all.note.map_or_else(String::new, |note| format!("; {note}"));
             page.say(format!("faults of {label}: {level}; {}{note}", all.held));
-            page.push(Line::new(PROPORTION).indented(2, 4));
+            rules.insert(PROPORTION.to_owned());
         }
     }
+    rules.into_iter().for_each(|rule| page.say(rule));
 }
 
 /// The rule of proportions.
-const PROPORTION: &str = "of all trials the interval of the proportion that ends as promised must \
-                          begin at 0.95 for L3 (72 trials without a failure), at 0.80 for L2 (17); \
-                          L0: none did, and the interval ends at 0.20";
+const PROPORTION: &str = "levels of proportions: the interval begins at 0.95 for L3 (72 trials \
+                          that all end as promised), at 0.80 for L2 (17); for L0 none does, and \
+                          it ends at 0.20";
 
 fn level_of(level: Option<&str>, outcome: OutcomeKind) -> String {
     match (level, outcome) {
@@ -200,41 +204,56 @@ fn figure(row: &MatrixRow, label: &str) -> String {
     format!("{} of {label}: {level}: {figures}{beside}", place(row))
 }
 
-/// The bounds of the levels, and the one that is missed.
-fn bounds(row: &MatrixRow, thresholds: &Thresholds) -> Vec<String> {
-    let Thresholds { retention_l3, retention_l2, retention_l1, guarantee_l3, .. } = thresholds;
+/// The bounds of the levels.
+fn rule(row: &MatrixRow, thresholds: &Thresholds) -> Option<String> {
+    let [l3, l2, l1, guarantee] = [
+        thresholds.retention_l3,
+        thresholds.retention_l2,
+        thresholds.retention_l1,
+        thresholds.guarantee_l3,
+    ];
     let [negligible, low] = [thresholds.jitter_negligible, thresholds.service_jitter_low_medium];
-    let mut lines = Vec::new();
-    if let Some(retention) = &row.retention {
-        lines.extend(missed(retention, row.guarantee.as_ref(), thresholds));
-        lines.push(format!(
-            "levels: L3 retention >= {retention_l3} and guarantee >= {guarantee_l3}; L2 retention \
-             >= {retention_l2} and guarantee >= {guarantee_l3}; L1 retention >= {retention_l1}; \
-             both ends of the interval decide"
-        ));
-    } else if let Some(jitter) = &row.jitter {
-        let bounds = [("L3", negligible), ("L2", low)];
-        let missed = bounds.iter().rev().find(|(_, bound)| jitter.hi > *bound);
-        lines.extend(missed.map(|(level, bound)| {
-            format!("misses {level}: the jitter ends at {}, above {bound}", value(jitter.hi))
-        }));
-        lines.push(format!(
-            "levels: L3 jitter <= {negligible} native medians; L2 <= {low}; else L0"
-        ));
+    if row.retention.is_some() {
+        Some(format!(
+            "levels of rates, by both ends of the interval: L3 retention >= {l3:.2} and guarantee \
+             >= {guarantee:.2}; L2 retention >= {l2:.2} and guarantee >= {guarantee:.2}; L1 \
+             retention >= {l1:.2}"
+        ))
+    } else if row.jitter.is_some() {
+        Some(format!(
+            "levels of jitter, in native medians: L3 <= {negligible:.2}; L2 <= {low:.2}; else L0"
+        ))
     } else if row.survival.is_some() {
-        lines.push(format!("levels: {PROPORTION}"));
-    } else if row.sub_axis.as_deref() == Some("cap") {
-        lines.push(
-            "levels: L3 no call beyond 1 % of the limit; L2 none beyond 10 %; L1 some; L0 all, or \
-             no limit"
-                .to_owned(),
-        );
+        Some(PROPORTION.to_owned())
+    } else {
+        (row.sub_axis.as_deref() == Some("cap")).then(|| {
+            "levels of a cap: L3 no call beyond 1 % of the limit; L2 none beyond 10 %; L1 some; L0 \
+             all, or no limit"
+                .to_owned()
+        })
     }
-    lines
+}
+
+/// The bound that the worse ends miss.
+fn missed(row: &MatrixRow, thresholds: &Thresholds) -> Option<String> {
+    match (&row.retention, &row.jitter) {
+        (Some(retention), _) => missed_rate(retention, row.guarantee.as_ref(), thresholds),
+        (None, Some(jitter)) => {
+            let bounds = [
+                ("L2", thresholds.service_jitter_low_medium),
+                ("L3", thresholds.jitter_negligible),
+            ];
+            let missed = bounds.into_iter().find(|(_, bound)| jitter.hi > *bound);
+            missed.map(|(level, bound)| {
+                format!("misses {level}: the jitter ends at {}, above {bound:.2}", value(jitter.hi))
+            })
+        }
+        (None, None) => None,
+    }
 }
 
 /// The lowest bound that the worse ends of a rate miss.
-fn missed(
+fn missed_rate(
     retention: &Estimate,
     guarantee: Option<&Estimate>,
     thresholds: &Thresholds,
@@ -249,12 +268,12 @@ fn missed(
             let whole = if retention.hi < bound { "ends at" } else { "begins at" };
             let end = if retention.hi < bound { retention.hi } else { retention.lo };
             let end = value(end);
-            return Some(format!("misses {level}: the retention {whole} {end}, below {bound}"));
+            return Some(format!("misses {level}: the retention {whole} {end}, below {bound:.2}"));
         }
         let short = guarantee.filter(|one| level != "L1" && one.lo < thresholds.guarantee_l3);
         if let Some(short) = short {
             let (lo, bound) = (value(short.lo), thresholds.guarantee_l3);
-            return Some(format!("misses {level}: the guarantee begins at {lo}, below {bound}"));
+            return Some(format!("misses {level}: the guarantee begins at {lo}, below {bound:.2}"));
         }
     }
     None

@@ -8,14 +8,6 @@ use gpubench_record::sample::RowError;
 use gpubench_record::version::UnreadableVersion;
 use gpubench_record::{excerpt, parser_message};
 
-fn no_record(dir: &Path) -> String {
-    if dir.exists() {
-        format!("{} holds no record: it has neither record.json nor events.jsonl", dir.display())
-    } else {
-        format!("no such folder: {}", dir.display())
-    }
-}
-
 /// A record that could not be written, read or finished.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -23,8 +15,10 @@ pub enum StoreError {
     #[error("cannot {action} {}: {source}", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
     /// The folder holds neither of the files that make a record.
-    #[error("{}", no_record(dir))]
+    #[error("{} holds no record: it has neither record.json nor events.jsonl", dir.display())]
     NoRecord { dir: PathBuf },
+    #[error("no such folder: {}", dir.display())]
+    NoFolder { dir: PathBuf },
     /// A new record would overwrite an old one.
     #[error("{} already holds a record; choose another --out or remove the folder", dir.display())]
     Occupied { dir: PathBuf },
@@ -133,6 +127,12 @@ pub enum LogError {
 }
 
 impl StoreError {
+    /// That a folder has no record, or is not there.
+    pub fn no_record(dir: &Path) -> Self {
+        let (is_there, dir) = (dir.exists(), dir.to_path_buf());
+        if is_there { Self::NoRecord { dir } } else { Self::NoFolder { dir } }
+    }
+
     /// Wraps an I/O error: `.map_err(StoreError::io("write", path))`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();

@@ -110,7 +110,7 @@ impl Record {
             let (run, warnings) = rebuild::rebuild(dir, read_events(dir)?, being_written)?;
             (run, warnings, true)
         } else {
-            return Err(StoreError::NoRecord { dir: dir.to_path_buf() });
+            return Err(StoreError::no_record(dir));
         };
         let losses = losses::losses(dir, &run.plan)?;
         let is_torn = !losses.is_empty();

@@ -169,7 +169,7 @@ fn has_options(profile: &Profile, name: &str, options: &str) -> bool {
         (Some(text), _) => text == wanted,
         // No number of chunks divides the device evenly.
         (None, "even") => value == 0,
-        (None, _) => value.to_string() == wanted,
+        (None, _) => wanted.parse::<u64>().is_ok_and(|number| *value == number),
     };
     options.split(',').all(|option| match option.split_once('=') {
         Some((key, wanted)) => {

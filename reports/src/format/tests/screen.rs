@@ -166,3 +166,27 @@ fn the_planned_wall_time_is_that_of_published_runs() {
         assert!((planned_s / took_s - 1.0).abs() < 0.1, "{name}: {planned_s} s, it took {took_s}");
     }
 }
+
+#[test]
+fn why_a_place_is_bad_or_did_not_run() {
+    let record = h100();
+    let why = |mechanism: &str, axes: &[&str]| {
+        let selection = Selection {
+            mechanisms: vec![mechanism.to_owned()],
+            axes: axes.iter().map(|&axis| axis.to_owned()).collect(),
+        };
+        let options = RenderOptions { view: View::Why, selection, ..options() };
+        render("text", &record, &options).replace("\n  ", " ")
+    };
+    for (mechanism, axes, wanted) in [
+        ("mig", &[][..], "mig 3g+3g: not run, because it would change device settings (MIG)"),
+        ("mps", &["memory"], "memory of mps: not run, because "),
+        ("mps", &["bandwidth/dram"], "dram of mps: none (L0): retention 0.1"),
+        ("mps", &["bandwidth/dram"], "misses L1: the retention ends at 0.1"),
+        ("mps", &["bandwidth/dram"], "L3 retention >= 0.95 and guarantee >= 0.80"),
+        ("mps", &["bandwidth/dram"], "stream beside dram-copy"),
+    ] {
+        let text = why(mechanism, axes);
+        assert!(text.contains(wanted) && !text.contains("No doubt"), "{wanted}\n{text}");
+    }
+}
