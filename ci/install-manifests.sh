@@ -1,6 +1,6 @@
 #!/bin/sh
-# Creates target/manifests, of wheels: the schemas of Kubernetes' API with a validator, Helm, and the
-# schemas of GitHub's actions and GitLab's pipelines with a validator.
+# Creates target/manifests, of wheels: the schemas of Kubernetes' API with a validator, Helm, and
+# the schemas of GitHub's actions and GitLab's pipelines with a validator.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 home="$root/target/manifests"
