@@ -163,7 +163,7 @@ fn needs_come_from_flags_and_a_file_and_the_record_answers() -> TestResult {
     let text = finish(gpubench(line.split_whitespace()))?.ended_with(0)?.stdout;
     for part in [
         "use: mps-quota 50% fails no need (unknown and accepted: jitter<=0.5).",
-        "measures it: printf 'version = 1\\njitter_pairs = \"all\"\\n' > jitter.toml && gpubench matrix",
+        "jitter_pairs = \"all\"\\n' > jitter.toml && gpubench matrix",
         "the published tree: MPS (",
         "the record contradicts it here: mps fails compute>=L2: compute/sm L0, retention 0.540",
     ] {
