@@ -13,6 +13,7 @@ use std::io::{Error, Read};
 use std::path::{Path, PathBuf};
 
 use gpubench_host::device::limits::LimitError;
+use gpubench_host::mechanism::host::state_dir;
 use gpubench_plan::PlanError;
 use gpubench_plan::profile::ProfileError;
 use gpubench_record::{ExitCode, regular_file};
@@ -138,6 +139,12 @@ pub enum ExpectedError {
 
 /// The flags that name another place for what cannot be written.
 const OTHER_PLACE: &str = "choose another place: --out of a run, --output of other results";
+
+/// Where else a file could be written: the folder of what is kept between runs has a variable.
+fn other_place(path: &Path) -> &'static str {
+    let is_kept = state_dir().is_ok_and(|folder| path.starts_with(folder));
+    if is_kept { "set XDG_STATE_HOME to a folder that this user may write" } else { OTHER_PLACE }
+}
 
 impl ExpectedError {
     pub const fn exit_code(&self) -> ExitCode {
@@ -271,9 +278,12 @@ impl ExpectedError {
                     .to_owned(),
             ),
             Self::Busy { .. } => Some("wait for it, or choose another --device".to_owned()),
-            Self::NotWritable { .. } => Some(format!("make its folder, or {OTHER_PLACE}")),
-            Self::DiskFull { .. } => {
-                Some(format!("what was measured is kept; free space, or {OTHER_PLACE}"))
+            Self::NotWritable { path, .. } => {
+                Some(format!("make its folder, or {}", other_place(path)))
+            }
+            Self::DiskFull { path } => {
+                let elsewhere = other_place(path);
+                Some(format!("what was measured is kept; free space, or {elsewhere}"))
             }
             Self::IncompatibleVersion { .. } => {
                 Some("render it with the gpubench version that wrote it".to_owned())

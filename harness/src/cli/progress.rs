@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use gpubench_plan::Pace;
 use gpubench_record::{Cell, Condition, Plan, TopUp, TopUpDecision};
+use gpubench_show::Labels;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::ui::shown;
@@ -131,6 +132,7 @@ impl Observer for Progress {
             }
             _ => (false, phase.to_string()),
         };
+        let text = self.state.labels.relabel(&text);
         if is_note {
             self.note(&text);
         } else if self.mode == ProgressMode::Live {
@@ -210,6 +212,7 @@ impl Work {
 #[derive(Debug)]
 struct State {
     plan: Plan,
+    labels: Labels,
     pace: Pace,
     cells: u64,
     /// The latest block of which a cell began, from 1.
@@ -249,6 +252,7 @@ impl State {
             trials,
             trial_ns: 0,
             plan: Plan { cells: Vec::new(), ..plan.clone() },
+            labels: Labels::of(plan.mechanisms.iter().map(|one| one.variant.as_str())),
         };
         let trials_ns = state.trials.values().sum();
         let cells_ns = plan.cells.iter().map(|cell| state.cell_ns(cell)).sum();
@@ -322,11 +326,12 @@ impl State {
         self.turn_to(Unit::Cell, now);
         self.block = self.block.max(cell.block + 1);
         self.blocks = self.blocks.max(self.block);
+        let label = self.labels.get(&cell.variant);
         self.what = match (cell.condition, &cell.aggressor) {
             (Condition::C | Condition::U, Some(aggressor)) => {
-                format!("{}, {} beside {aggressor}", cell.mechanism, cell.victim)
+                format!("{label}, {} beside {aggressor}", cell.victim)
             }
-            _ => format!("{}, {} alone", cell.mechanism, cell.victim),
+            _ => format!("{label}, {} alone", cell.victim),
         };
     }
 

@@ -4,6 +4,7 @@ use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
 
 use gpubench_host::device::limits::LimitError;
+use gpubench_host::mechanism::host::state_dir;
 use gpubench_plan::profile::ProfileError;
 use gpubench_record::ExitCode;
 
@@ -134,6 +135,11 @@ fn a_full_disk_and_a_forbidden_folder_are_different_errors() {
     let refused = ExpectedError::from_write("out", Error::from(ErrorKind::PermissionDenied));
     assert!(matches!(refused, ExpectedError::NotWritable { .. }));
     assert_eq!(refused.exit_code(), ExitCode::OutputFailed);
+    assert!(refused.hint().is_some_and(|hint| hint.contains("--out of a run")));
+    // What is kept between runs has another place by a variable.
+    let kept = state_dir().expect("a home").join("calibrations");
+    let refused = ExpectedError::from_write(kept, Error::from(ErrorKind::PermissionDenied));
+    assert!(refused.hint().is_some_and(|hint| hint.contains("set XDG_STATE_HOME")));
 }
 
 #[test]

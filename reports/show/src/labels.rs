@@ -42,7 +42,7 @@ impl Labels {
     }
 
     /// A text with labels in place of variants.
-    fn relabel(&self, text: &str) -> String {
+    pub fn relabel(&self, text: &str) -> String {
         let with_options = self.0.iter().filter(|(variant, _)| variant.contains('['));
         with_options.fold(text.to_owned(), |text, (variant, label)| text.replace(variant, label))
     }

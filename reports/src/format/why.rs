@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use gpubench_judge::score::{PROPORTION_L0, PROPORTION_L2, PROPORTION_L3};
 use gpubench_record::{
     Estimate, FORMAT_VERSION, MatrixRow, OutcomeKind, RunRecord, Thresholds, counted,
 };
@@ -150,16 +151,20 @@ fn of_place(record: &RunRecord, selection: &Selection, page: &mut Page) {
             let level = level_of(all.level.as_deref(), all.outcome);
             let note = all.note.map_or_else(String::new, |note| format!("; {note}"));
             page.say(format!("faults of {label}: {level}; {}{note}", all.held));
-            rules.insert(PROPORTION.to_owned());
+            rules.insert(of_proportions());
         }
     }
     rules.into_iter().for_each(|rule| page.say(rule));
 }
 
 /// The rule of proportions.
-const PROPORTION: &str = "levels of proportions: the interval begins at 0.95 for L3 (72 trials \
-                          that all end as promised), at 0.80 for L2 (17); for L0 none does, and \
-                          it ends at 0.20";
+fn of_proportions() -> String {
+    format!(
+        "levels of proportions: L3 where the interval begins at {PROPORTION_L3:.2} or above, L2 at \
+         {PROPORTION_L2:.2}; L0 where no trial ended as promised and it ends at \
+         {PROPORTION_L0:.2} or below; else L1"
+    )
+}
 
 fn level_of(level: Option<&str>, outcome: OutcomeKind) -> String {
     match (level, outcome) {
@@ -224,7 +229,7 @@ fn rule(row: &MatrixRow, thresholds: &Thresholds) -> Option<String> {
             "levels of jitter, in native medians: L3 <= {negligible:.2}; L2 <= {low:.2}; else L0"
         ))
     } else if row.survival.is_some() {
-        Some(PROPORTION.to_owned())
+        Some(of_proportions())
     } else {
         (row.sub_axis.as_deref() == Some("cap")).then(|| {
             "levels of a cap: L3 no call beyond 1 % of the limit; L2 none beyond 10 %; L1 some; L0 \

@@ -237,10 +237,16 @@ fn waived_rows(
     labels: &Labels,
     groups: &mut Vec<NotRun>,
 ) {
+    let waived = |row: &MatrixRow| row.outcome.outcome == OutcomeKind::Waived;
+    let is_single_fault = |row: &MatrixRow| {
+        let mut faults = record.matrix.iter().filter(|one| one.variant == row.variant);
+        is_of_fault(row) && faults.any(|one| is_of_fault(one) && !waived(one))
+    };
     let rows = record.matrix.iter().filter(|row| {
-        row.outcome.outcome == OutcomeKind::Waived
+        waived(row)
             && selection.has_mechanism(&row.mechanism, &row.variant)
             && selection.has_axis(&row.axis, row.sub_axis.as_deref())
+            && !is_single_fault(row)
     });
     for row in rows {
         let label = labels.get(&row.variant);

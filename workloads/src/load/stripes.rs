@@ -35,7 +35,7 @@ pub(crate) struct Stripes {
 #[derive(Debug)]
 struct Order {
     count: u64,
-    /// The next one, in an order that visits each once and leaps through the output.
+    /// The next one, in an order that visits each once and crosses the output in large steps.
     next: u64,
     step: u64,
     cycle: u64,
@@ -47,7 +47,7 @@ struct Order {
 
 impl Order {
     fn new(count: u64, cycle: u64) -> Self {
-        let (next, step) = (0, leap(count));
+        let (next, step) = (0, stride(count));
         let every = REQUESTS_PER_READ;
         Self { count, next, step, cycle, requests: 0, reads: 0, due: 0, every }
     }
@@ -184,7 +184,7 @@ impl Stripes {
 
 /// A step near the golden section of `count` without a common divisor: successive multiples lie far
 /// apart and visit every place.
-fn leap(count: u64) -> u64 {
+fn stride(count: u64) -> u64 {
     let golden = (count as f64 * 0.618_033_988_749_895) as u64;
     (golden..count).find(|step| gcd(*step, count) == 1).unwrap_or(1)
 }
@@ -198,7 +198,7 @@ mod tests {
     use gpubench_record::OutputCheck;
     use gpubench_stats::ScheduleRng;
 
-    use super::{Order, leap};
+    use super::{Order, stride};
 
     /// A request writes a wrong word, which the next request of its kind overwrites.
     #[test]
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn every_stripe_has_its_turn_and_neighbours_in_time_lie_apart() {
         for count in [1, 2, 3, 100, 101, 4096, 65_537] {
-            let step = leap(count);
+            let step = stride(count);
             let mut seen = vec![false; count as usize];
             (0..count).for_each(|turn| seen[(turn * step % count) as usize] = true);
             assert!(seen.iter().all(|seen| *seen), "{count}");

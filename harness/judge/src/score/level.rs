@@ -11,10 +11,10 @@ use gpubench_record::{Estimate, Thresholds};
 
 /// Lower bounds, for L3 and L2, of the proportion of trials that come out as promised: reservations
 /// honoured, clean releases, faults contained.
-pub(super) const PROPORTION_L3: f64 = 0.95;
-pub(super) const PROPORTION_L2: f64 = 0.80;
+pub const PROPORTION_L3: f64 = 0.95;
+pub const PROPORTION_L2: f64 = 0.80;
 /// Upper bound of that proportion for L0. Like L2 it takes 17 trials of which all ended alike.
-const PROPORTION_L0: f64 = 0.20;
+pub const PROPORTION_L0: f64 = 0.20;
 
 /// How strong the isolation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -50,6 +50,7 @@ use gpubench_record::{
 use crate::figures::{Cells, CellsError, Reading};
 use crate::gate::open_loop_doubt;
 pub use jitter::is_other_figure;
+pub use level::{PROPORTION_L0, PROPORTION_L2, PROPORTION_L3};
 use row::Requested;
 use row::Row;
 pub use row::Straddling;

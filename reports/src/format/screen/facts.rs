@@ -98,8 +98,10 @@ pub(in crate::format) fn figures(record: &RunRecord, glance: &Glance) -> String 
 
 /// The widest intervals, and on what the overall level rests.
 pub(super) fn widths(record: &RunRecord, glance: &Glance) -> String {
-    let within =
-        |what: &str, half: Option<f64>| Some(format!("{what} within {}", two_decimals(half?)));
+    // Rounded up: no interval is wider than it says.
+    let within = |what: &str, half: Option<f64>| {
+        Some(format!("{what} within {}", two_decimals((half? * 100.0).ceil() / 100.0)))
+    };
     let widest = glance.widest;
     let parts = [within("rates", widest.retention), within("jitter", widest.jitter)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
