@@ -15,7 +15,7 @@ export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
 steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines statistics
-    forged contention profiles nights diff book python clients manifests slurm prometheus packages
+    forged contention left profiles nights diff book python clients manifests slurm prometheus packages
     crates hardware aarch64)
 package=(--locked -p gpubench-workloads)
 
@@ -176,6 +176,15 @@ step_diff() (
 step_contention() {
     GPUBENCH_CPU_TAKEN="${GPUBENCH_CPU_TAKEN:-2 5 20}" \
         one_test cpu_contention::no_decided_row_is_wrong_beside_another_process
+}
+
+# The time left that a terminal shows, at each tenth of six runs. For an idle host.
+step_left() {
+    local program
+    python3 -m doctest ci/check_time_left.py
+    program=$(built)
+    timeout --kill-after=30 30m python3 ci/check_time_left.py "$program" \
+        default depth equal shares pairs transients
 }
 
 # Every shipped profile whole on the virtual GPU: its wall time, cells measured and rows decided.

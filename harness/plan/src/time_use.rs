@@ -117,7 +117,7 @@ impl Pace {
         let probes = plan.probes.len() as u64;
         if is_virtual {
             let (cell_ns, speed) = (20 * MS, 20);
-            return Self { cell_ns, speed, probes_ns: probes * 300 * MS, trial_ns: 180 * MS };
+            return Self { cell_ns, speed, probes_ns: probes * 250 * MS, trial_ns: 100 * MS };
         }
         let beside = time_of(plan).into_iter();
         let beside = beside

@@ -190,7 +190,7 @@ enum Unit {
 }
 
 /// Storing and scoring a cell, beside the other costs of a GPU and of a virtual one.
-const STORE_NS: [u64; 2] = [5_000_000, 16_000_000];
+const STORE_NS: [u64; 2] = [5_000_000, 4_000_000];
 
 /// The units of a kind: predicted time of all and of those that ended, and how long these took.
 #[derive(Debug, Default)]
@@ -198,13 +198,26 @@ struct Work {
     all_ns: u64,
     done_ns: u64,
     done: u64,
-    took: Duration,
+    /// How long the unit took that runs, and the ones before.
+    took_s: f64,
+    /// Predicted nanoseconds and seconds, each unit with its number as weight: a host that was slow
+    /// at the start is not taken to be slow at the end.
+    weighted: [f64; 2],
 }
 
 impl Work {
+    fn is_done(&mut self, ns: u64) {
+        self.done += 1;
+        self.done_ns += ns;
+        let weight = self.done as f64;
+        self.weighted[0] += weight * ns as f64;
+        self.weighted[1] += weight * std::mem::take(&mut self.took_s);
+    }
+
     /// Seconds for a predicted nanosecond.
     fn pace(&self) -> Option<f64> {
-        (self.done_ns > 0).then(|| self.took.as_secs_f64() / self.done_ns as f64)
+        let [ns, seconds] = self.weighted;
+        (ns > 0.0).then(|| seconds / ns)
     }
 }
 
@@ -271,14 +284,12 @@ impl State {
     /// Counts the time until now for what ran, and begins a unit.
     fn turn_to(&mut self, unit: Unit, now: Duration) {
         if let Some((before, since)) = self.unit.replace((unit, now)) {
-            self.work[before as usize].took += now.saturating_sub(since);
+            self.work[before as usize].took_s += now.saturating_sub(since).as_secs_f64();
         }
     }
 
-    fn is_done(&mut self, unit: Unit, ns: u64) {
-        let work = &mut self.work[unit as usize];
-        work.done += 1;
-        work.done_ns += ns;
+    const fn work(&mut self, unit: Unit) -> &mut Work {
+        &mut self.work[unit as usize]
     }
 
     /// The cells that undecided rows get.
@@ -287,7 +298,7 @@ impl State {
         let planned = planned.filter(|row| row.decision == TopUpDecision::Planned);
         let more_ns: u64 = planned.map(|row| row.needs_ns).sum();
         let more_ns = more_ns / self.pace.speed + cells as u64 * self.pace.cell_ns;
-        self.work[Unit::Cell as usize].all_ns += more_ns;
+        self.work(Unit::Cell).all_ns += more_ns;
         self.cells += cells as u64;
     }
 
@@ -297,22 +308,25 @@ impl State {
 
     /// The probes of a mechanism begin: those of the one before have ended.
     fn probes_begin(&mut self, now: Duration) {
-        if matches!(self.unit, Some((Unit::Probes, _))) {
-            self.is_done(Unit::Probes, self.pace.probes_ns);
-        }
+        let runs = matches!(self.unit, Some((Unit::Probes, _)));
         self.turn_to(Unit::Probes, now);
+        if runs {
+            let ns = self.pace.probes_ns;
+            self.work(Unit::Probes).is_done(ns);
+        }
     }
 
     /// The trials of a fault begin: what is before them has ended.
     fn trials_begin(&mut self, variant: &str, fault: &str, now: Duration) {
-        let probes = &mut self.work[Unit::Probes as usize];
+        self.turn_to(Unit::Trial, now);
+        let probes = self.work(Unit::Probes);
         probes.all_ns = probes.done_ns;
         if self.trial_ns > 0 {
-            self.is_done(Unit::Trial, self.trial_ns);
+            let ns = self.trial_ns;
+            self.work(Unit::Trial).is_done(ns);
         }
         let begun = self.trials.remove(&(variant.to_owned(), fault.to_owned()));
         self.trial_ns = begun.unwrap_or(0);
-        self.turn_to(Unit::Trial, now);
     }
 
     /// Nothing but the record is left.
@@ -338,7 +352,8 @@ impl State {
     fn ends(&mut self, cell: &Cell, failed: bool, now: Duration) {
         self.turn_to(Unit::Cell, now);
         self.failed += u64::from(failed);
-        self.is_done(Unit::Cell, self.cell_ns(cell));
+        let ns = self.cell_ns(cell);
+        self.work(Unit::Cell).is_done(ns);
     }
 
     const fn done(&self) -> u64 {
@@ -354,15 +369,13 @@ impl State {
     /// end: the first trials are the short ones. At the start a GPU has the pace of the plan, and a
     /// virtual one shows nothing.
     fn left_s(&self) -> Option<u64> {
-        let sum = |of: fn(&Work) -> u64| self.work.iter().map(of).sum::<u64>();
-        let all = Work {
-            done: sum(|work| work.done),
-            done_ns: sum(|work| work.done_ns),
-            took: self.work.iter().map(|work| work.took).sum(),
-            all_ns: 0,
-        };
+        let done = self.work.iter().map(|work| work.done).sum::<u64>();
+        let paces = self.work.iter().filter_map(|work| Some((work.pace()?, work.done_ns as f64)));
+        let (sum, weights) = paces.fold((0.0, 0.0), |(sum, weights), (pace, weight)| {
+            (sum + pace * weight, weights + weight)
+        });
         let planned = (self.pace.speed == 1).then_some(1e-9);
-        let of_all = if all.done < UNITS_MIN { planned? } else { all.pace()? };
+        let of_all = if done < UNITS_MIN { planned? } else { sum / weights };
         let left = self.work.iter().map(|work| {
             let done = work.done_ns as f64 / work.all_ns.max(1) as f64;
             let pace = work.pace().map_or(of_all, |own| done * own + (1.0 - done) * of_all);

@@ -9,10 +9,11 @@ use crate::diff::{Options, Verdict, diff};
 use crate::render::{self, Format};
 use crate::session::{Metric, Row, RowKey, Series, Session};
 
-fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session {
+/// The rows of a variant whose retention spreads this much between nights.
+fn rows(variant: &str, centre: f64, sd: f64, rng: &mut ScheduleRng) -> [(RowKey, Row); 2] {
     let normal = (2.0 * rng.exponential()).sqrt() * (std::f64::consts::TAU * rng.uniform()).cos();
     let key = |metric| RowKey {
-        variant: "mps".to_owned(),
+        variant: variant.to_owned(),
         axis: "bandwidth/dram".to_owned(),
         victim: "stream".to_owned(),
         aggressor: Some("dram-copy".to_owned()),
@@ -25,15 +26,15 @@ fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session
             ..Series::default()
         })
     };
+    [(key(Metric::Retention), row(centre + sd * normal)), (key(Metric::Guarantee), row(centre))]
+}
+
+fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session {
     let facts = [("driver", driver), ("uuid", "GPU-1"), ("profile", "p")];
     Session {
         started_at: format!("2026-01-01T00:00:{at:03}"),
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        rows: [
-            (key(Metric::Retention).into(), row(centre + 0.01 * normal)),
-            (key(Metric::Guarantee).into(), row(centre)),
-        ]
-        .into(),
+        rows: rows("mps", centre, 0.01, rng).map(|(key, row)| (key.into(), row)).into(),
         ..Session::empty(&format!("n{at:03}"))
     }
 }
@@ -289,6 +290,30 @@ fn fleets_are_red_when_they_should_be_and_quiet_else() {
     }
     let missing = fleet(1, |gpu, at| (gpu != 3 || at < 10).then_some(("1", -1.0))).missing;
     assert_eq!((missing.len(), &missing[0].gpu[..], missing[0].missed), (1, "g3", 3));
+}
+
+/// Three nights of a driver and three of the next, 20 rows with 0.5 % between nights. A row loses
+/// 5 % or none does.
+#[test]
+fn a_loss_among_twenty_rows_is_red_and_identical_drivers_are_rarely() {
+    let exit = |seed: u64, loss: f64| {
+        let mut rng = ScheduleRng::new(seed);
+        let wide = |at: usize| {
+            let mut one = night(at, if at < 3 { "1" } else { "2" }, 0.0, &mut rng);
+            let of = |row: usize| {
+                let lost = if at >= 3 && row == 7 { (-loss).ln_1p() } else { 0.0 };
+                rows(&format!("mps[{row}]"), lost - 0.2, 0.005, &mut rng)
+            };
+            one.rows = (0..20).flat_map(of).map(|(key, row)| (key.into(), row)).collect();
+            one
+        };
+        history(&(0..6).map(wide).collect::<Vec<_>>(), &[]).exit
+    };
+    let red = |loss| (0..400).filter(|seed| exit(*seed, loss) == 30).count();
+    let [identical, lost] = [0.0, 0.05].map(red);
+    // 5 % of 400, and two standard deviations of that.
+    assert!(identical <= 28, "{identical} of 400 identical pairs are red");
+    assert!(lost >= 360, "{lost} of 400 losses are found");
 }
 
 #[test]
