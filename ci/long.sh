@@ -15,8 +15,8 @@ export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
 steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines statistics
-    forged contention left profiles nights diff book python clients manifests slurm prometheus packages
-    crates hardware aarch64)
+    forged contention left profiles nights diff book python spark clients manifests slurm prometheus
+    packages crates hardware aarch64)
 package=(--locked -p gpubench-workloads)
 
 # The count of committed rows, in every order of execution that the memory model allows.
@@ -248,6 +248,15 @@ step_python() (
     (cd tests && timeout --kill-after=30 10m "$python" -m pytest --quiet -p no:cacheprovider .)
     timeout --kill-after=30 10m "$python" run_notebook.py readme.ipynb
 )
+
+# The queries of the guide in Spark's local mode, beside DuckDB.
+step_spark() {
+    local program
+    sh ci/install-spark.sh
+    program=$(built)
+    target/spark/bin/python -m doctest ci/check_spark.py
+    timeout --kill-after=30 10m target/spark/bin/python ci/check_spark.py "$program"
+}
 
 # 20 nights on the virtual GPU with a changed driver on night 15.
 step_nights() {
