@@ -335,7 +335,9 @@ fn steps(run: &RunRecord, variant: &str) -> Option<Vec<Step>> {
     let of = |text: &str| planned.host_changes.iter().any(|change| change.starts_with(text));
     let properties = &planned.properties;
     let mut steps = Vec::new();
-    if properties.mps_daemon || properties.accounting_library || properties.has_threads() {
+    // Clients find their daemon when they start, also one that limits memory alone.
+    let has_daemon = properties.mps_daemon || of("an MPS daemon");
+    if has_daemon || properties.accounting_library || properties.has_threads() {
         steps.push(Step::Restart);
     }
     let is_partitioned = of("MIG ");

@@ -10,13 +10,13 @@ use crate::issue::Issue;
 use crate::operation::WaitPolicy;
 use crate::process::Process;
 use crate::submit::{charge, device_traffic, link_traffic};
-use crate::tables::{Piece, Tables};
+use crate::tables::{HostCopy, Piece, Tables};
 use crate::{ipc, launch, stand_in, stream};
 use gpubench_virtual_gpu_model::state::OpKind;
 
-/// In virtual time a copy of at least this size that repeats the last one to the same address moves
-/// no bytes: a load generator would spend its time in memcpy. Its target then counts as unwritten,
-/// and reading it fails.
+/// In virtual time a copy of at least this size from pinned memory that repeats the last one to the
+/// same memory moves no bytes: a load generator would spend its time in memcpy. Its target then
+/// counts as unwritten, and reading it fails.
 const REPEATED_COPY_BYTES: u64 = 1 << 20;
 
 /// The pieces of device memory that one side of a copy covers.
@@ -55,20 +55,35 @@ fn to_device(issue: Issue<'_>, copy: &Copy) -> Result<(), Code> {
     for piece in &targets {
         tables.wrote(piece.start, repeated);
     }
+    if let (Place::Device(to), Place::Host(from)) = (copy.to, copy.from) {
+        let versions = versions(&tables, &targets);
+        tables.copies.insert(to, HostCopy { from, bytes: copy.bytes, versions });
+    }
     drop(tables);
     let rate = process.device.machine().pcie.to_device_gb_per_s;
     transfer(issue, (OpKind::ToDevice, rate), copy).map(|_| ())
 }
 
-/// Whether a large copy repeats the last one to its target, so that it can be skipped.
+/// Whether a large copy repeats the last one to its target, so that it can be skipped: nothing else
+/// wrote there since, and it is the same memory.
 fn is_repeated(process: &Process, copy: &Copy, targets: &[Piece]) -> bool {
     let (Place::Device(to), Place::Host(from)) = (copy.to, copy.from) else { return false };
-    let mut tables = process.tables();
-    let last = tables.copies.insert(to, (from, copy.bytes));
-    process.device.is_virtual_time()
-        && copy.bytes >= REPEATED_COPY_BYTES
-        && last == Some((from, copy.bytes))
-        && targets.iter().all(|piece| !is_open(&tables, piece.start))
+    let is_large = process.device.is_virtual_time() && copy.bytes >= REPEATED_COPY_BYTES;
+    // What a program does with other memory is not seen.
+    if !is_large || !is_pinned(process, from) {
+        return false;
+    }
+    let tables = process.tables();
+    let same = HostCopy { from, bytes: copy.bytes, versions: versions(&tables, targets) };
+    tables.copies.get(&to) == Some(&same)
+        && targets
+            .iter()
+            .all(|piece| tables.stand_in(piece.start) == 0 && !is_open(&tables, piece.start))
+}
+
+fn versions(tables: &Tables, pieces: &[Piece]) -> Vec<u64> {
+    let of = |piece: &Piece| tables.allocations.get(&piece.start).map(|entry| entry.version);
+    pieces.iter().filter_map(of).collect()
 }
 
 fn is_open(tables: &Tables, start: u64) -> bool {

@@ -31,8 +31,6 @@ pub fn run(Issue { process, stream, policy }: Issue<'_>, fill: &Fill) -> Result<
     let mut tables = process.tables();
     for piece in &pieces {
         tables.wrote(piece.start, skipped);
-        // The next copy to the same place does not repeat the last one.
-        tables.copies.retain(|to, _| !(piece.start..fill.pointer + bytes).contains(to));
         if skipped {
             tables.stand_in_for_all(piece.start, u64::from(fill.value));
         }

@@ -14,12 +14,21 @@ use crate::graph::entries::{Capture, ExecEntry, GraphEntry, NodeEntry};
 use crate::handles::{Handle, Slab};
 use crate::stand_in::StandIn;
 
+/// A copy from the host: its source, its length, and what it left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostCopy {
+    pub from: u64,
+    pub bytes: u64,
+    /// The versions of the allocations that it wrote to.
+    pub versions: Vec<u64>,
+}
+
 /// Everything behind handles.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// Whether `cuInit` was called.
     /// The variables of MPS when the driver was initialised.
     pub mps_variables: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    /// Whether `cuInit` was called.
     pub initialised: bool,
     pub contexts: Slab<ContextEntry, 1>,
     /// Descriptors of SMs that green contexts are made from.
@@ -40,8 +49,8 @@ pub struct Tables {
     pub allocations: BTreeMap<u64, AllocationEntry>,
     /// Pinned host memory by address.
     pub pinned: BTreeMap<usize, PinnedEntry>,
-    /// The last large copy to each destination: source and length.
-    pub copies: HashMap<u64, (u64, u64)>,
+    /// The last copy from the host to each destination.
+    pub copies: HashMap<u64, HostCopy>,
     /// Fills that were skipped, by the allocation that they should have filled.
     pub fills: HashMap<u64, SkippedFill>,
     /// What stands for contents that were not computed, by allocation.

@@ -4,6 +4,7 @@
 mod atomic_contention;
 mod basics;
 mod cooperative;
+mod copies;
 #[path = "../driver_support/mod.rs"]
 mod driver_support;
 mod error_codes;

@@ -47,6 +47,9 @@ pub fn free(address: usize) -> Result<(), Code> {
     let entry = entry.filter(|entry| !entry.registered);
     let bytes = entry.ok_or(code::INVALID_VALUE)?.bytes;
     tables.pinned.remove(&address);
+    // Other contents may get this address.
+    let freed = address as u64..(address + bytes) as u64;
+    tables.copies.retain(|_, copy| !freed.contains(&copy.from));
     // SAFETY: mapped by `allocate` with this length, and no longer in the table.
     match unsafe { libc::munmap(address as *mut c_void, bytes) } {
         0 => Ok(()),
