@@ -15,8 +15,8 @@ export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
 steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines statistics
-    forged contention left profiles nights diff book python spark clients manifests slurm prometheus
-    packages crates hardware aarch64)
+    forged contention left profiles nights pairs diff book python spark clients manifests slurm
+    prometheus packages crates hardware aarch64)
 package=(--locked -p gpubench-workloads)
 
 # The count of committed rows, in every order of execution that the memory model allows.
@@ -263,6 +263,14 @@ step_nights() {
     local program
     program=$(built)
     GPUBENCH="$program" timeout --kill-after=30 30m bash ci/nightly/rehearse.sh
+}
+
+# How often a night is red: 40 times three nights with a driver and three with the next, without a
+# change, and 10 times with a loss of 5 %.
+step_pairs() {
+    local program
+    program=$(built)
+    timeout --kill-after=30 60m python3 ci/check_nights.py "$program"
 }
 
 # Programs of others that are large or compiled for the run, on the virtual GPU: numba and PyCUDA.

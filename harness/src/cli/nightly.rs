@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use gpubench_compare::Session;
 use gpubench_compare::diff::{self, Options};
+use gpubench_compare::history::History;
 use gpubench_compare::render::{self, Detail};
 use gpubench_host::device::lock::{GpuLock, LockError};
 use gpubench_record::{ExitCode, regular_file};
@@ -37,7 +38,7 @@ use super::matrix;
 use super::ui::Ui;
 use crate::error::output::write_whole;
 use crate::error::{ExpectedError, read_text};
-use crate::verbs::session::{acknowledged, nights_so_far};
+use crate::verbs::session::{acknowledged, declared, nights_so_far};
 use crate::verbs::{Opened, Repair, open_scored, report_options, shown};
 use end::{Compared, End, Outcome};
 
@@ -57,6 +58,9 @@ const WAIT_STEP: Duration = Duration::from_millis(500);
 const WAIT_MINUTES: u64 = 60;
 
 /// Measures one night, compares it with the nights before, and ends with a verdict
+///
+/// The night is compared with the last segment of 10 nights, and all nights of the GPU as by
+/// history: across events, and as drifts.
 ///
 /// The last line is the verdict: passed, regressed (30), or not measured, with the exit code of its
 /// cause. A night without a comparison or with undecided rows passes with a warning; with --strict
@@ -295,8 +299,13 @@ impl Night<'_> {
             return Err(internal(format!("{} is not among the nights", self.record.display())));
         };
         let compared = self.compare(&history.sessions, tonight)?;
-        let known = acknowledged(std::slice::from_ref(&self.args.folder))?;
-        let end = end::of(&opened.run, &history.sessions, tonight, &compared, code, &known);
+        let folders = std::slice::from_ref(&self.args.folder);
+        let known = acknowledged(folders)?;
+        let own = |one: &&Session| one.facts.get("uuid") == tonight.facts.get("uuid");
+        let own: Vec<Session> = history.sessions.iter().filter(own).cloned().collect();
+        let all = History::of(&own, Vec::new(), &declared(folders)?, None).map_err(internal)?;
+        let found = end::Found { compared: &compared, nights: &all.acknowledged(&known) };
+        let end = end::of(&opened.run, &history.sessions, tonight, &found, code, &known);
         let summary = match &compared {
             Compared::With(report) => {
                 let text =

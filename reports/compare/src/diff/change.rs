@@ -6,7 +6,7 @@
 
 use gpubench_stats::summary::mean;
 use gpubench_stats::two_sample::{
-    SessionSpread, new_against_baseline, one_against_one, variance_ratio_p, welch,
+    SessionSpread, between_sessions, new_against_baseline, one_against_one, variance_ratio_p, welch,
 };
 use gpubench_stats::{Effect, NoEstimate};
 use schemars::JsonSchema;
@@ -26,7 +26,7 @@ const EXCESS_ALPHA: f64 = 0.01;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// The spread between the sessions of both sides (Welch).
+    /// The spread between the sessions of both sides (Student, or Welch where theirs differ).
     Sessions,
     /// The spread between the sessions of the side that has several: a prediction interval.
     Prediction,
@@ -133,7 +133,7 @@ impl Change {
                 let value = -mirrored.value;
                 (Effect { value, ..mirrored }, Basis::Prediction)
             }
-            (one, two) => (welch(one, two)?, Basis::Sessions),
+            (one, two) => (between_sessions(one, two)?, Basis::Sessions),
         };
         Ok(Self {
             effect,

@@ -221,7 +221,7 @@ fn each_conclusion_has_its_comparison_and_its_last_line() {
     let mut other = equal.clone();
     other[0].facts.insert("driver".to_owned(), "two".to_owned());
     for (before, after, conclusion, exit, last) in [
-        (&before[..], &other[..], NotComparable, 20, "or use --force. exit 20"),
+        (&before[..], &other[..], NotComparable, 20, "side by side. exit 20"),
         (&before, &worse, Regression, 30, "3 regressions. exit 30"),
         (&before, &noisy, Open, 10, "no regression shown, 3 rows are open. exit 10"),
         (&worse, &before, Improvement, 0, "no regression. exit 0"),

@@ -22,7 +22,7 @@ use crate::diff::{Figures, SESSIONS_MIN, Verdict, margin_of};
 use crate::session::{Bounds, Metric, RowKey, Session};
 
 /// Fewest nights of a segment in which a drift is looked for.
-const DRIFT_MIN: usize = 8;
+pub(super) const DRIFT_MIN: usize = 8;
 /// A drift goes on, so a part of the margin counts.
 const DRIFT_PART: f64 = 3.0;
 /// Nights that others have more since the last one of a GPU that stopped reporting.

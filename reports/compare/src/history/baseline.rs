@@ -1,11 +1,13 @@
 //! The baseline of a new night: the last segment of the history that is long enough.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use gpubench_record::counted;
 use gpubench_stats::NoEstimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::diff::comparability::KEY;
 use crate::diff::{BASELINE_MIN, KnownFrom, Repeatability};
 use crate::session::{RowKey, Session};
 
@@ -145,7 +147,34 @@ pub(super) fn by_identity<'a>(
         });
         groups.entry((label, identity)).or_default().push(session);
     }
-    groups.into_iter().map(|((_, identity), nights)| (identity, nights))
+    joined(groups.into_iter().map(|((_, identity), nights)| (identity, nights))).into_iter()
+}
+
+/// Series that differ in their profile alone, where one follows the other in time: a profile that
+/// changed is an event. Where profiles alternate, each has a series of its own.
+fn joined<'a>(
+    groups: impl Iterator<Item = (Identity, Vec<&'a Session>)>,
+) -> Vec<(Identity, Vec<&'a Session>)> {
+    let mut by_rest: BTreeMap<Identity, Vec<(Identity, Vec<&Session>)>> = BTreeMap::new();
+    for (identity, nights) in groups {
+        let mut rest = identity.clone();
+        rest.remove(PROFILE);
+        by_rest.entry(rest).or_default().push((identity, nights));
+    }
+    let follow = |mut groups: Vec<(Identity, Vec<&'a Session>)>| {
+        groups.sort_by_key(|(_, nights)| nights.first().map(|one| &one.started_at));
+        let is_apart = groups.windows(2).all(|pair| {
+            let [last, first] = [pair[0].1.last(), pair[1].1.first()];
+            last.zip(first).is_some_and(|(last, first)| last.started_at < first.started_at)
+        });
+        match groups.last().map(|(identity, _)| identity.clone()) {
+            Some(identity) if is_apart => {
+                vec![(identity, groups.into_iter().flat_map(|(_, nights)| nights).collect())]
+            }
+            _ => groups,
+        }
+    };
+    by_rest.into_values().flat_map(follow).collect()
 }
 
 pub(super) fn identity(session: &Session) -> Identity {
@@ -159,7 +188,42 @@ pub(super) fn identity(session: &Session) -> Identity {
 // Events between nights: what changed on purpose begins a new segment.
 
 /// Facts whose change is an event.
-pub(super) const EVENTS: [&str; 3] = ["driver", "vbios", "kernel"];
+pub(super) const EVENTS: [&str; 4] = ["driver", "vbios", "kernel", PROFILE];
+
+const PROFILE: &str = "profile";
+/// Most keys of a profile that an event names.
+const KEYS_MAX: usize = 3;
+
+/// A profile that changed, by its keys; `None` where the seed alone did.
+fn profile_event(one: &Session, two: &Session) -> Option<String> {
+    let keys = |of: &Session| -> BTreeMap<String, String> {
+        let facts = of.facts.iter().filter(|(name, _)| name.starts_with(KEY));
+        facts.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let [old, new] = [keys(one), keys(two)];
+    if old.is_empty() || new.is_empty() {
+        return Some("another profile".to_owned());
+    }
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let differ: Vec<&String> =
+        names.into_iter().filter(|name| old.get(*name) != new.get(*name)).collect();
+    let value = |of: &BTreeMap<String, String>, name| {
+        of.get(name).cloned().unwrap_or_else(|| "none".to_owned())
+    };
+    let named = differ.iter().take(KEYS_MAX);
+    let named =
+        named.map(|name| format!("{name} {} -> {}", value(&old, *name), value(&new, *name)));
+    let more = match differ.len().saturating_sub(KEYS_MAX) {
+        0 => String::new(),
+        more => format!(" and {}", counted(more, "more key")),
+    };
+    if differ.is_empty() {
+        // The hash covers the kernels, and in older records the seed.
+        let is_seed = one.facts.get("seed") != two.facts.get("seed");
+        return (!is_seed).then(|| "other kernels".to_owned());
+    }
+    Some(named.collect::<Vec<_>>().join(", ") + &more)
+}
 
 /// A change that a person declared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -189,8 +253,11 @@ pub(super) fn starts(sessions: &[&Session], declared: &[Declared]) -> Vec<Event>
             if let [Some(old), Some(new)] = values
                 && old != new
             {
-                let what = format!("{name} {old} -> {new}");
-                found.push(Event { before, what });
+                let what = match name {
+                    PROFILE => profile_event(one, two),
+                    _ => Some(format!("{name} {old} -> {new}")),
+                };
+                found.extend(what.map(|what| Event { before, what }));
             }
         }
         let between =

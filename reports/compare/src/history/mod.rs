@@ -26,11 +26,12 @@ pub(crate) use baseline::LABEL;
 pub use baseline::{Baseline, NoBaseline};
 
 use crate::diff::{
-    Figures, MarginsWish, Options, POWER, Report, Treatment, Verdict, diff, margin_of,
+    Figures, MarginsWish, Options, POWER, Report, SESSIONS_MIN, Treatment, Verdict, diff, margin_of,
 };
 use crate::session::{Row, RowKey, Session};
-use baseline::by_identity;
+use alerts::DRIFT_MIN;
 use baseline::{EVENTS, Event, starts};
+use baseline::{Identity, by_identity};
 
 /// Version of the JSON of a history.
 pub const FORMAT: u32 = 2;
@@ -189,7 +190,7 @@ impl History {
         let mut series = Vec::new();
         let groups: Vec<_> = by_identity(&ordered, by).collect();
         let events: Vec<_> = groups.iter().map(|(_, nights)| starts(nights, declared)).collect();
-        let families = families(&events);
+        let families = families(&groups, &events);
         for ((identity, nights), events) in groups.into_iter().zip(events) {
             let across = across(&nights, &events, families)?;
             let mut keys: Vec<&RowKey> = nights.iter().flat_map(|one| one.keys()).collect();
@@ -223,12 +224,21 @@ impl History {
 }
 
 /// What shares the error of a false alert: each comparison across an event, of a GPU and of all
-/// GPUs with this event, and the drifts.
-fn families(events: &[Vec<Event>]) -> usize {
+/// GPUs with this event where they are enough, and the drifts where a series is long enough.
+fn families(groups: &[(Identity, Vec<&Session>)], events: &[Vec<Event>]) -> usize {
     let crossings = |of: &Vec<Event>| of.iter().map(|event| event.before).collect::<BTreeSet<_>>();
     let of_gpus: usize = events.iter().map(|of| crossings(of).len()).sum();
-    let words: BTreeSet<&str> = events.iter().flatten().map(|event| event.what.as_str()).collect();
-    of_gpus + words.len() + 1
+    let mut gpus: BTreeMap<&str, usize> = BTreeMap::new();
+    for of in events {
+        let words: BTreeSet<&str> = of.iter().map(|event| event.what.as_str()).collect();
+        words.into_iter().for_each(|what| *gpus.entry(what).or_default() += 1);
+    }
+    let over_gpus = gpus.values().filter(|count| **count >= SESSIONS_MIN).count();
+    let drifts = groups.iter().zip(events).any(|((_, nights), of)| {
+        let last = of.iter().map(|event| event.before).max().unwrap_or(0);
+        nights.len() - last >= DRIFT_MIN
+    });
+    (of_gpus + over_gpus + usize::from(drifts)).max(1)
 }
 
 impl SeriesReport {

@@ -75,8 +75,8 @@ fn segments_are_compared_across_events_as_diff_compares_them() {
     let sessions = nights(40, 1, |at| if at < 20 { ("1", -1.0) } else { ("2", -1.1) });
     let found = history(&sessions, &[]);
     let crossing = &found.series[0].crossings[0];
-    // The comparison, that of all GPUs with this event, and the drifts.
-    let vary = Options { vary: vec!["driver".to_owned()], families: 3, ..Options::default() };
+    // The comparison and the drifts.
+    let vary = Options { vary: vec!["driver".to_owned()], families: 2, ..Options::default() };
     let report = diff(&sessions[..20], &sessions[20..], &vary).unwrap();
     let row = report.rows.iter().find(|row| row.primary).unwrap();
     assert_eq!((crossing.verdict, &crossing.figures), (Verdict::Regressed, &row.figures));
@@ -168,14 +168,24 @@ fn a_step_below_the_margin_is_no_change_point() {
 }
 
 #[test]
-fn another_profile_begins_another_series() {
-    let mut sessions = nights(10, 3, |_| ("1", -1.0));
-    for session in &mut sessions[5..] {
-        session.facts.insert("profile".to_owned(), "q".to_owned());
-    }
-    let found = history(&sessions, &[]);
+fn a_changed_profile_is_an_event_and_profiles_that_alternate_have_series_of_their_own() {
+    let of = |is_new: fn(usize) -> bool| {
+        let mut sessions = nights(10, 3, |at| ("1", if is_new(at) { -1.2 } else { -1.0 }));
+        for (at, session) in sessions.iter_mut().enumerate() {
+            let (hash, closed) = if is_new(at) { ("q", "90 ms") } else { ("p", "60 ms") };
+            session.facts.insert("profile".to_owned(), hash.to_owned());
+            session.facts.insert("profile cell.closed".to_owned(), closed.to_owned());
+        }
+        history(&sessions, &[])
+    };
+    let found = of(|at| at >= 5);
+    let series = &found.series[0];
+    assert_eq!((found.series.len(), series.nights.len()), (1, 10));
+    assert_eq!(series.events[0].what, "profile cell.closed 60 ms -> 90 ms");
+    assert_eq!(series.crossings[0].verdict, Verdict::Regressed);
+    let found = of(|at| at % 2 == 1);
     let lengths: Vec<usize> = found.series.iter().map(|one| one.nights.len()).collect();
-    assert_eq!(lengths, [5, 5]);
+    assert_eq!((lengths, found.exit), (vec![5, 5], 0));
 }
 
 #[test]

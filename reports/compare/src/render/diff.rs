@@ -4,9 +4,9 @@
 use gpubench_record::{DeviceKind, counted};
 use gpubench_show::{Block, Cell, Line, Look, Page, Paint, Table};
 
+use super::figures::{figure_or_bound, of_change};
 use super::{Detail, Format, RenderError, VIRTUAL_TITLE, intervals, junit, summary, written};
 use crate::diff::{DiffRow, Difference, Doubt, Figures, KeyDifference, Report, Treatment, Verdict};
-use crate::session::Metric;
 
 /// A comparison as words.
 pub(super) struct Document {
@@ -464,36 +464,10 @@ fn shown(row: &DiffRow) -> [String; 2] {
     }
     let of = |value: fn(&Figures) -> f64| {
         let figures = row.figures.as_ref();
-        let most = if row.bounds { "<" } else { "" };
         figures.map_or_else(
             || "-".to_owned(),
-            |f| format!("{most}{}", figure(row.key.metric, value(f))),
+            |f| figure_or_bound(row.key.metric, value(f), row.bounds),
         )
     };
     [of(|f| f.before), of(|f| f.after)]
-}
-
-/// A change in the unit of its row.
-pub(super) fn of_change(metric: Metric, change: f64) -> String {
-    match metric {
-        Metric::Jitter => format!("{change:+.2}"),
-        Metric::Survival => format!("{:+.1} points", 100.0 * change),
-        _ => format!("{:+.1} %", 100.0 * change),
-    }
-}
-
-/// A figure in the unit of its row: latencies are kept in ns.
-pub(super) fn figure(metric: Metric, value: f64) -> String {
-    match metric {
-        Metric::P99 | Metric::P50 => format!("{:.3} ms", value / 1e6),
-        Metric::ContendedRate | Metric::SoloRate | Metric::NativeRate | Metric::AggressorRate => {
-            format!("{value:.1} /s")
-        }
-        Metric::Jitter => format!("{value:.2} medians"),
-        Metric::Retention
-        | Metric::DoseRetention
-        | Metric::Guarantee
-        | Metric::Efficiency
-        | Metric::Survival => format!("{value:.3}"),
-    }
 }

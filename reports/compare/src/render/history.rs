@@ -10,7 +10,7 @@ use gpubench_record::counted;
 use gpubench_show::html::escape;
 use gpubench_show::{Block, Cell, Chart, Line, Look, Page, Table};
 
-use super::diff::{figure, of_change};
+use super::figures::{figure, figure_or_bound, of_change};
 use super::{Format, RenderError, VIRTUAL_TITLE, written};
 use crate::diff::Verdict;
 use crate::history::{Alert, ChangePoint, Crossing, History, LABEL, Night, SeriesReport};
@@ -18,9 +18,10 @@ use crate::session::Metric;
 
 /// What begins a new series and what cuts one: the last lines of every table.
 const RULES: [&str; 4] = [
-    "a new series begins with another GPU, profile, calibration, scoring or gpubench version; the \
-     profile's hash covers the kernels' PTX",
-    "a new segment begins with another driver, VBIOS or kernel, and with a declared change",
+    "a new series begins with another GPU, calibration, scoring or gpubench version, and with each \
+     profile where they alternate",
+    "a new segment begins with another driver, VBIOS, kernel or profile (whose hash covers the \
+     kernels' PTX), and with a declared change",
     "deviation: self-starting CUSUM, at most 1 % of quiet series of 60 nights; change: E-divisive, \
      p <= 0.001 and at most 5 % over all looks, one a night, and at least the margin; both are \
      reasons to look",
@@ -41,7 +42,7 @@ pub fn history(history: &History, format: Format, look: Look) -> Result<String, 
 }
 
 fn title(history: &History) -> String {
-    let open: Vec<String> = history.unacknowledged().map(|one| words(history, one)).collect();
+    let open: Vec<String> = history.unacknowledged().map(|one| alert_words(history, one)).collect();
     let missing = history.missing.iter().map(|one| {
         format!("{} stopped reporting: {} missed", one.gpu, counted(one.missed as usize, "night"))
     });
@@ -63,7 +64,8 @@ fn title(history: &History) -> String {
 /// Most rows and GPUs that a line names.
 const NAMED_MAX: usize = 3;
 
-fn words(history: &History, alert: &Alert) -> String {
+/// An alert in one line.
+pub fn alert_words(history: &History, alert: &Alert) -> String {
     let gpus: BTreeSet<_> =
         history.series.iter().filter_map(|one| one.identity.get("uuid")).collect();
     let some = |all: Vec<String>| {
@@ -97,7 +99,7 @@ fn notices(history: &History) -> Vec<String> {
     }
     notices.extend(history.alerts.iter().map(|alert| {
         let [from, to] = &alert.between;
-        format!("between {from} and {to}: {}", words(history, alert))
+        format!("between {from} and {to}: {}", alert_words(history, alert))
     }));
     notices.extend(
         history
@@ -200,9 +202,7 @@ fn head(series: &SeriesReport) -> String {
     let nights = || series.nights.iter();
     let [last, low, high] = [nights().last(), nights().min_by(by_value), nights().max_by(by_value)];
     // The rate of a victim that starved is a bound.
-    let shown = |night: &Night| {
-        format!("{}{}", if night.bound { "<" } else { "" }, figure(key.metric, night.value))
-    };
+    let shown = |night: &Night| figure_or_bound(key.metric, night.value, night.bound);
     let beside = key.aggressor.as_deref().unwrap_or("no neighbour");
     let figures = match (last, low, high) {
         (Some(last), Some(low), Some(high)) => {

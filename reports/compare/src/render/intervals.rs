@@ -4,7 +4,7 @@
 use gpubench_show::html::escape;
 use gpubench_show::{Chart, Labels};
 
-use super::diff::of_change;
+use super::figures::of_change;
 use crate::diff::{DiffRow, Figures, Report, Verdict};
 
 const WIDTH: f64 = 360.0;

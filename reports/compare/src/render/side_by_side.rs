@@ -1,8 +1,8 @@
 //! Records side by side as text, Markdown or JSON.
 
-use gpubench_record::{DeviceKind, Estimate, counted};
+use gpubench_record::{DeviceKind, Ends, Estimate, counted};
 
-use gpubench_show::{Block, Cell, Labels, Look, Page, Paint, Table};
+use gpubench_show::{Block, Cell, Labels, Look, Page, Paint, Table, outwards};
 
 use super::{Detail, Format, RenderError, VIRTUAL_TITLE, written};
 use crate::side_by_side::{Column, Entry, Line, SideBySide};
@@ -37,7 +37,7 @@ fn page(table: &SideBySide, detail: Detail) -> Page {
     let (differ, open): (Vec<&Line>, Vec<&Line>) =
         others.into_iter().partition(|line| levels(line).iter().all(Option::is_some));
     page.say(format!(
-        "{} with a level in every record: {} the same, {} different; {} without",
+        "{} with one level in every record: {} the same, {} different; {} open or without",
         counted(same.len() + differ.len(), "row"),
         same.len(),
         differ.len(),
@@ -70,9 +70,10 @@ fn page(table: &SideBySide, detail: Detail) -> Page {
     page
 }
 
-/// The level of a row in each record.
+/// The level of a row in each record, where one is decided.
 fn levels(line: &Line) -> Vec<Option<&str>> {
-    line.entries.iter().map(|one| one.as_ref()?.level.as_deref()).collect()
+    let decided = |level: &&str| !level.contains("..");
+    line.entries.iter().map(|one| one.as_ref()?.level.as_deref().filter(decided)).collect()
 }
 
 fn notices(table: &SideBySide) -> Vec<String> {
@@ -82,7 +83,8 @@ fn notices(table: &SideBySide) -> Vec<String> {
         notices.push(VIRTUAL_TITLE.to_owned());
     }
     notices.push(
-        "levels and figures side by side; no verdict: gpubench diff compares one GPU with itself"
+        "levels and figures (95 % intervals) side by side; no verdict: gpubench diff compares one \
+         GPU with itself"
             .to_owned(),
     );
     notices.extend(table.cautions.iter().cloned());
@@ -134,5 +136,11 @@ fn entry(entry: Option<&Entry>) -> Cell {
 }
 
 fn of(figure: &Estimate) -> String {
-    format!("{:.3} [{:.3}, {:.3}]", figure.value, figure.lo, figure.hi)
+    let [lo, hi] = [outwards(figure.lo, -1.0, 3), outwards(figure.hi, 1.0, 3)];
+    match figure.ends {
+        Ends::Interval => format!("{:.3} [{lo}, {hi}]", figure.value),
+        Ends::Range => format!("{:.3} range {lo} to {hi}", figure.value),
+        Ends::AtLeast => format!("at least {lo}"),
+        Ends::AtMost => format!("below {hi}"),
+    }
 }

@@ -11,8 +11,8 @@ use crate::diff::{Conclusion, Counts, DiffRow, KnownFrom, Report, Verdict};
 pub(super) fn lines(report: &Report) -> Vec<String> {
     if !report.comparable {
         return vec![format!(
-            "not comparable: name the facts that differ on purpose with --vary, or use --force.  \
-             exit {}",
+            "not comparable: name the facts that differ on purpose with --vary, or use --force; \
+             gpubench compare shows other GPUs side by side.  exit {}",
             report.exit
         )];
     }

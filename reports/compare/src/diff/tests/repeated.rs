@@ -157,12 +157,11 @@ fn covered(of: u32, sessions: u32, share: f64, rng: &mut ScheduleRng) -> [u32; 2
     covered
 }
 
-/// Welch's t of three sessions a side alone covers 96.5 and 92.1 %, by a simulation of 100,000.
 #[test]
 #[expect(clippy::print_stdout, reason = "the counts are the result")]
 fn the_interval_of_a_row_holds_the_truth_as_often_as_it_says() {
     let mut rng = ScheduleRng::new(6);
-    let of = replicates(1000, 300);
+    let of = 1000;
     for (sessions, most) in [(3, [0.98, 0.94]), (4, [0.97, 0.93]), (6, [0.97, 0.93])] {
         for share in [0.0, 0.5, 1.0] {
             let found = covered(of, sessions, share, &mut rng);
