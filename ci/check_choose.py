@@ -64,6 +64,11 @@ def level_of(row):
 
 def of_rows(run, variant, name, sign, value):
     first, _, rest = name.partition("/")
+    if first == "tail":
+        tails = [row for row in run["matrix"] if row["variant"] == variant
+                 and row["axis"] == "jitter" and row.get("tail_at_load")]
+        return all_of([judge(*bounds_of(row["tail_at_load"]), sign, value)
+                       if run["plan"]["decides"] else "unknown" for row in tails] or ["unknown"])
     figure = first if first in ("efficiency", "guarantee") else None
     name = rest if figure else name
     axis, _, part = name.partition("/")
@@ -192,7 +197,8 @@ def draw(rng, run):
              f"guarantee/{resource}>={share}", f"throughput>={rng.uniform(0.5, 1.7):.2f}",
              f"memory>={level}", f"memory/{rng.choice(PARTS['memory'])}>={level}",
              f"residue>={share}", f"jitter>={level}", f"jitter<={rng.uniform(-0.01, 2):.3f}",
-             f"fault>={level}", f"fault>={share}", "memory-cap", "processes",
+             f"tail<={rng.uniform(-0.05, 7):.2f}", f"fault>={level}", f"fault>={share}",
+             "memory-cap", "processes",
              f"tenants>={rng.randint(1, 5)}", f"memory>={rng.randint(1, 160)}GiB",
              f"no-{rng.choice(['restart', 'root', 'drain', 'reset', 'reboot'])}"]
     kinds += [f"fault/{rng.choice(parts)}>={level}"] if parts else []

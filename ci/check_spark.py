@@ -36,14 +36,15 @@ def main(program):
         shutil.copytree(ROOT / "reports/examples", nights)
         for part in ([nights / "h100_580.159.04_matrix"], [nights], ["--compact"]):
             subprocess.run([program, "export", "--dataset", dataset, *part], check=True)
-        spark = SparkSession.builder.master("local[2]").config("spark.ui.showConsoleProgress", "false")
-        spark = spark.getOrCreate()
+        spark = SparkSession.builder.master("local[2]")
+        spark = spark.config("spark.ui.showConsoleProgress", "false").getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         for duck, other in queries():
             wanted = duckdb.sql(duck.replace("DATASET", str(dataset))).fetchall()
             found = spark.sql(other.replace("DATASET", str(dataset))).collect()
             # Rows that are equal in the order that the query names come in any order.
-            wanted, found = [sorted(str(tuple(row)) for row in rows) for rows in (wanted, found)]
+            wanted, found = [sorted(str(tuple(row)) for row in rows)
+                             for rows in (wanted, found)]
             assert wanted and len(wanted) == len(found), (len(wanted), len(found))
             for one, two in zip(wanted, found, strict=True):
                 assert one == two, f"DuckDB: {one}\nSpark: {two}"

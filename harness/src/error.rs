@@ -317,8 +317,10 @@ impl ExpectedError {
             | Self::UnknownName { .. }
             | Self::NoDriver { .. }
             | Self::RecordUnreadable { .. }
-            | Self::Interrupted { .. }
             | Self::Internal { .. } => None,
+            Self::Interrupted { record } => {
+                Some(format!("`gpubench matrix --resume {}` measures the rest", record.display()))
+            }
         }
     }
 }

@@ -34,7 +34,8 @@ pub const EXIT_CODES: &[ExitCode] = LISTING;
 /// mechanisms that no other one beats in isolation and cost. On a terminal the needs are asked.
 ///
 /// A need names an axis or one of its parts: dram>=L2, compute>=0.9 (retention), jitter<=0.5
-/// (native medians), fault/mmu>=L2, guarantee/dram>=0.4, efficiency>=0.95, throughput>=1 (devices),
+/// (native medians, of single requests), tail<=0.5 (of latencies at the offered load),
+/// fault/mmu>=L2, guarantee/dram>=0.4, efficiency>=0.95, throughput>=1 (devices),
 /// memory-cap, processes, no-restart, no-root, no-drain, no-reset, no-reboot. Names as on a screen
 /// (DRAM, faults, l2) are accepted.
 ///
@@ -145,10 +146,17 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         accept_unknown,
         second,
     };
-    let files = if args.config { args.files(&answer)? } else { Vec::new() };
+    // The answer is printed also where it has no configuration.
+    let (files, refused) = match args.config.then(|| args.files(&answer)) {
+        Some(Ok(files)) => (files, None),
+        Some(Err(error)) => (Vec::new(), Some(error)),
+        None => (Vec::new(), None),
+    };
     let text = match args.format {
         Format::Json if args.config => {
-            pretty_json(&json!({"answer": answer.json(), "files": files}))?
+            let mut document = answer.json();
+            document["files"] = json!(files);
+            pretty_json(&document)?
         }
         Format::Json => pretty_json(&answer.json())?,
         Format::Md => answer.markdown() + &fenced(&files),
@@ -158,14 +166,35 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         }
     };
     args.output.write(&text, ui)?;
+    if let Some(error) = refused {
+        return Err(error);
+    }
     let doubtful: Vec<bool> = opened.iter().map(|one| say_warnings(one, ui)).collect();
     Ok(of_records(ExitCode::Done, doubtful.contains(&true)))
 }
+
+/// The share of a device that a victim of one slice can have: 16 of 132 SMs, and a tenth more.
+const SLICE: f64 = 0.13;
 
 /// Names a MIG layout for the needed tenants where that of the record has fewer instances.
 fn name_layouts(found: &mut [Candidate], records: &[&RunRecord]) {
     let Some(table) = records.first().and_then(|run| mig::table(&run.device.name).ok()) else {
         return;
+    };
+    let of = |one: &mig::Profile, count| format!("{count} x {}", one.name);
+    let device = records.first().and_then(|run| {
+        run.provenance.command.windows(2).find(|two| two[0] == "--device").map(|two| &two[1])
+    });
+    let device = device.map_or_else(String::new, |name| format!(" --device {name}"));
+    let run = |one: &mig::Profile, count: usize| {
+        let share = (SLICE * f64::from(one.slices)).min(1.0 / count as f64);
+        let share = (100.0 * share).floor() / 100.0;
+        let profile = format!("version = 1\\ntenants = {count}\\nshare = {share}\\n");
+        format!(
+            "printf '{profile}' > tenants.toml && gpubench matrix{device} --mechanism \
+             'mig[{count}x{}]' --profile tenants.toml --allow-reconfigure",
+            one.name
+        )
     };
     let plain: Vec<&mig::Profile> = table.profiles.iter().filter(|one| !one.is_variant()).collect();
     let fails = |one: &&mut Finding| one.verdict == Verdict::Fails;
@@ -178,7 +207,7 @@ fn name_layouts(found: &mut [Candidate], records: &[&RunRecord]) {
         };
         let largest = plain.iter().filter(fits).max_by_key(|one| (one.slices, one.memory_slots));
         *figure += &match largest {
-            Some(one) => format!("; a layout of {count} x {} would fit this GPU", one.name),
+            Some(one) => format!("; {} would fit this GPU, by {}", of(one, count), run(one, count)),
             None => {
                 let most = plain.iter().map(|one| one.max).max().unwrap_or(0);
                 format!("; this GPU holds {most} instances at most")
@@ -243,7 +272,8 @@ impl Args {
     fn files(&self, answer: &Answer<'_>) -> Result<Vec<ConfigFile>, ExpectedError> {
         let named = answer.named();
         let Some(first) = named.first() else {
-            return Err(ExpectedError::usage("no mechanism is named, so none is configured", None));
+            let problem = "no mechanism meets the needs, so none is configured";
+            return Err(ExpectedError::usage(problem, None));
         };
         let Some(leaf) = leaf(first) else {
             let problem =

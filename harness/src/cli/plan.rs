@@ -89,7 +89,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     }
     notes.extend(facts.findings.iter().map(|found| found.what.clone()));
     if is_virtual {
-        notes.push("times are those of the modelled GPU; a virtual run takes less".to_owned());
+        notes.push("times of the modelled GPU; on two cores a run takes 5 to 20 % of them".into());
     } else {
         notes.push(format!(
             "the whole run takes about {}, without probes and faults: published runs took 0.3 s \

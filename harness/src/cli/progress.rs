@@ -474,7 +474,7 @@ mod tests {
         for is_virtual in [false, true] {
             let mut state = State::of(&plan, Pace::of(&plan, is_virtual));
             let store_ns = state.work[Unit::Store as usize].all_ns;
-            assert_eq!(store_ns / 1_000_000, if is_virtual { 16 * 60 } else { 5 * 60 });
+            assert_eq!(store_ns / 1_000_000, if is_virtual { 4 * 60 } else { 5 * 60 });
             state.work[Unit::Store as usize].all_ns = 0;
             let (mut now, mut bar, mut block) = (Duration::ZERO, 0, 0);
             let end = Duration::from_millis(100 * 60 * 61 / 2);

@@ -1,5 +1,9 @@
 //! The name that a user who mistyped one means.
 
+/// What others call a format.
+const FORMATS: [(&str, &str); 4] =
+    [("markdown", "md"), ("prometheus", "openmetrics"), ("terminal", "text"), ("table", "text")];
+
 /// The known name that differs from this one by a slip: case, a missing end, or few letters. None
 /// where several would do.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -7,6 +11,10 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     // Short names become one another too easily.
     let slips = name.chars().count() / 4 + 1;
     let known: Vec<&str> = known.into_iter().collect();
+    let format = FORMATS.iter().find(|(other, _)| *other == name).map(|(_, own)| *own);
+    if let Some(one) = known.iter().find(|one| Some(**one) == format) {
+        return Some(one);
+    }
     let beginning = known.iter().filter(|one| name.len() > 2 && one.starts_with(&name));
     if let [one] = beginning.copied().collect::<Vec<_>>()[..] {
         return Some(one);
@@ -58,6 +66,7 @@ mod tests {
         let verbs = ["plan", "report", "export", "list", "history", "files", "compare"];
         for (name, meant) in [
             ("rpeort", Some("report")),
+            ("markdown", None),
             ("reprot", Some("report")),
             ("hist", Some("history")),
             ("explain", None),

@@ -52,6 +52,7 @@ pub enum Repair {
 /// Opens a record. A run that left no scores is scored now, by the same rules. A run that is still
 /// going is scored as far as it got.
 pub fn open_scored(dir: &Path, repair: Repair) -> Result<Opened, ExpectedError> {
+    let dir = gpubench_store::folder_of(dir);
     let mut record = open(dir)?;
     let checked = if record.is_rebuilt() {
         let (run, warnings) = match repair {

@@ -169,12 +169,16 @@ fn needs_come_from_flags_and_a_file_and_the_record_answers() -> TestResult {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // What cannot be configured is answered nevertheless.
+    let line = format!("choose {h100} --need jitter>=L3 --config");
+    let run = finish(gpubench(line.split_whitespace()))?.ended_with(2)?;
+    assert!(run.stderr.contains("no mechanism meets the needs"), "{}", run.stderr);
+    assert!(run.stdout.contains("measures it:"), "{}", run.stdout);
     std::fs::write(folder.path().join("needs.toml"), "[needs]\ncolour = 1\n")?;
     for (line, printed) in [
         (format!("choose {h100} --needs {file}"), "unknown field `colour`"),
         (format!("choose {h100} --need dram>=L9"), "no such value (accepted: NAME>=L1"),
         (format!("choose {h100} --memory 10"), "a size with its unit, such as 10GiB"),
-        (format!("choose {h100} --need jitter>=L3 --config"), "no mechanism is named"),
         (format!("choose {h100} {examples}/h200_580.159.04_day"), "of different devices"),
         ("choose".to_owned(), "<RECORD>"),
         (format!("advise --from {h100}"), "unexpected argument '--from'"),

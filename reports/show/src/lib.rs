@@ -24,6 +24,18 @@ pub use model::{
 };
 pub use terminal::{bold, painted, table as table_text, trimmed};
 
+/// A bound in so many decimals, rounded away from its figure (`sign` is 1 for an upper one): a
+/// printed interval contains the computed one.
+pub fn outwards(bound: f64, sign: f64, decimals: usize) -> String {
+    let near = format!("{bound:.decimals$}");
+    let printed: f64 = near.parse().unwrap_or(bound);
+    if (bound - printed) * sign > 0.0 {
+        let step = 10_f64.powi(-i32::try_from(decimals).unwrap_or(0));
+        return format!("{:.decimals$}", printed + sign * step);
+    }
+    near
+}
+
 impl Page {
     pub fn text(&self, look: Look) -> String {
         terminal::page(self, look)

@@ -5,7 +5,7 @@
 use super::figures::{MISSING_TEXT, confidence};
 use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, neighbours, results, tables};
 use crate::matrix::Selection;
-use crate::matrix::faults::{is_at_least_bounded, is_of_fault};
+use crate::matrix::faults::is_of_fault;
 use gpubench_record::calibration::ObservationCost;
 use gpubench_record::{
     Axis, DeviceKind, MACHINE_GUESSES, MatrixRow, Plan, Provenance, RunRecord, counted,
@@ -158,10 +158,9 @@ pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
         ));
     }
     notices.extend(guessed(record));
-    // Trials that leave L2 and L3 open have shown L2.
-    let shows = |row: &MatrixRow| {
-        row.outcome.is_measured() || is_of_fault(row) && is_at_least_bounded(row.level.as_deref())
-    };
+    // Trials that leave levels open have counted who was harmed.
+    let shows =
+        |row: &MatrixRow| row.outcome.is_measured() || is_of_fault(row) && row.survival.is_some();
     if !record.matrix.iter().any(shows) {
         notices.push("NOTHING MEASURED: no row of the matrix has a trusted figure".to_owned());
     }

@@ -104,14 +104,7 @@ fn outwards(bound: f64, direction: f64) -> String {
     if !bound.is_finite() {
         return bound.to_string();
     }
-    let decimals = decimals(bound);
-    let mut text = format!("{bound:.decimals$}");
-    let printed: f64 = text.parse().unwrap_or(bound);
-    if (bound - printed) * direction > 0.0 {
-        let step = 10f64.powi(-i32::try_from(decimals).unwrap_or(0));
-        text = format!("{:.decimals$}", printed + direction * step);
-    }
-    without_minus_zero(text)
+    without_minus_zero(gpubench_show::outwards(bound, direction, decimals(bound)))
 }
 
 /// Three decimals, or as many as three digits of a small figure need; five at most.

@@ -241,11 +241,14 @@ impl Screen<'_> {
             (cells.not_run, "not run"),
         ];
         let others = others.into_iter().filter(|(count, _)| *count > 0);
-        parts.extend(others.map(|(count, word)| format!("{count} {word}")));
+        let gate = glance.gate_of_most_lost_cells();
+        parts.extend(others.map(|(count, word)| match gate {
+            Some(gate) if ["inconclusive", "failed"].contains(&word) => {
+                format!("{count} {word} (gate {gate})")
+            }
+            _ => format!("{count} {word}"),
+        }));
         let mut text = parts.join(", ");
-        if let Some(gate) = glance.gate_of_most_lost_cells() {
-            text += &format!(" (most: {gate})");
-        }
         if let Some(dir) = &self.options.record_dir {
             text += &format!(". More: gpubench report {} --full, or --why", clean(dir));
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use gpubench_judge::score::{PROPORTION_L0, PROPORTION_L2, PROPORTION_L3};
 use gpubench_record::{
-    Estimate, FORMAT_VERSION, MatrixRow, OutcomeKind, RunRecord, Thresholds, counted,
+    Estimate, FORMAT_VERSION, MatrixRow, OutcomeKind, OverallRow, RunRecord, Thresholds, counted,
 };
 use gpubench_show::{Block, Labels, Line, Page, clean, list};
 
@@ -286,22 +286,37 @@ fn missed_rate(
 
 fn overall(record: &RunRecord, variant: &str, label: &str) -> Option<String> {
     let row = record.overall.iter().find(|row| row.variant == variant)?;
-    let weakest = row.weakest_axis.as_deref().map(clean);
+    let weakest = weakest_axes(record, row);
     let open: Vec<String> = row.unmeasured_axes.iter().map(|axis| clean(axis)).collect();
     let without = match open.is_empty() {
         true => String::new(),
         false => format!("; without a level: {}", list(&open, "and")),
     };
-    Some(match (row.level.as_deref(), weakest) {
-        (Some(level), Some(axis)) => {
-            format!(
-                "overall of {label}: {}, that of {axis}, the weakest axis{without}",
-                clean(level)
-            )
+    Some(match (row.level.as_deref(), &weakest[..]) {
+        (Some(level), []) => format!("overall of {label}: {}{without}", clean(level)),
+        (Some(level), axes) => {
+            let word = if axes.len() == 1 { "axis" } else { "axes" };
+            let (level, axes) = (clean(level), list(axes, "and"));
+            format!("overall of {label}: {level}, that of {axes}, the weakest {word}{without}")
         }
-        (Some(level), None) => format!("overall of {label}: {}{without}", clean(level)),
         (None, _) => format!("overall of {label}: open{without}"),
     })
+}
+
+/// Every axis with a row whose level ends as low as the overall one.
+fn weakest_axes(record: &RunRecord, overall: &OverallRow) -> Vec<String> {
+    let low = |level: &str| level.split("..").next().map(str::to_owned);
+    let least = overall.level.as_deref().and_then(low);
+    let is_least = |axis: &&String| {
+        let own = record.matrix.iter().filter(|row| row.variant == overall.variant);
+        let mut of_axis = own.filter(|row| row.axis == **axis);
+        of_axis.any(|row| row.level.as_deref().and_then(low) == least)
+    };
+    let found: Vec<String> = overall.axes.iter().filter(is_least).map(|axis| clean(axis)).collect();
+    match found.is_empty() {
+        true => overall.weakest_axis.as_deref().map(clean).into_iter().collect(),
+        false => found,
+    }
 }
 
 /// Each selected axis of a mechanism that has no row with a figure, and why.

@@ -125,7 +125,9 @@ pub(super) fn cell(record: &RunRecord, variant: &str, column: &Column) -> Option
     }
     let held = ran.clone().filter(|(_, row)| Standing::of(row) >= Standing::Bounded);
     let figure = if column.axis == "memory" && column.sub_axis.is_none() {
-        let of = [held.count(), ran.clone().count()];
+        // An open check has neither passed nor failed.
+        let decided = ran.clone().filter(|(_, row)| Standing::of(row) != Standing::Open);
+        let of = [held.count(), decided.count()];
         (of[1] > 0).then_some(Figure::HeldOf(of))
     } else {
         let row = weakest;

@@ -183,7 +183,10 @@ pub(super) fn not_run(record: &RunRecord, selection: &Selection, labels: &Labels
         };
         let is_shown = selection.has_mechanism(&skip.name, &skip.variant)
             && (axis.is_none() || selection.has_axis(name, sub_axis));
-        if is_shown && !is_fault {
+        // The sentence on jitter names the aggressors that it is not measured beside.
+        let is_part =
+            name == Axis::Jitter.as_str() && record.matrix.iter().any(|row| row.jitter.is_some());
+        if is_shown && !is_fault && !is_part {
             let label = labels.get(&skip.variant);
             add(&mut groups, label, axis, &skip.reason, skip.remedy.as_deref());
         }

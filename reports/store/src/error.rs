@@ -20,7 +20,11 @@ pub enum StoreError {
     #[error("no such folder: {}", dir.display())]
     NoFolder { dir: PathBuf },
     /// A new record would overwrite an old one.
-    #[error("{} already holds a record; choose another --out or remove the folder", dir.display())]
+    #[error(
+        "{} already holds a record; choose another --out, or go on with an unfinished one by \
+         --resume",
+        dir.display()
+    )]
     Occupied { dir: PathBuf },
     /// Another process writes or finishes the record.
     #[error("a run is still writing {}; wait until it ends", dir.display())]

@@ -97,11 +97,23 @@ pub struct Record {
     latencies: OnceCell<LatencyFile>,
 }
 
+/// The folder of a record that is named by its `record.json`.
+pub fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if path.ends_with(RECORD_FILE) && path.is_file() => match folder {
+            own if own.as_os_str().is_empty() => Path::new("."),
+            folder => folder,
+        },
+        _ => path,
+    }
+}
+
 impl Record {
     /// Opens the record in `dir`: its `record.json`, or without that file an incomplete, unscored
     /// record from events and logs. Writes nothing.
     /// Fails when there is no record, it has another major version, or it cannot be read.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        let dir = folder_of(dir);
         let record_json = dir.join(RECORD_FILE);
         let (run, mut warnings, rebuilt) = if record_json.exists() {
             (record_json::read_record_json(&record_json)?, Vec::new(), false)

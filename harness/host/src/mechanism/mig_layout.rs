@@ -300,8 +300,9 @@ fn too_small(cx: &MechanismContext<'_>, profile_id: Option<u32>) -> Option<(Stri
     let of = |(_, part, all): &(&str, u64, u64)| *part as f64 / *all as f64;
     let (what, part, all) = parts.into_iter().find(|one| of(one) < needed)?;
     let reason = format!(
-        "{} has {part} of {all} {what}, less than the victim needs ({needed:.3})",
-        profile.name
+        "{} has {part} of {all} {what}, less than {DEMAND} of the victim's share ({:.3})",
+        profile.name,
+        cx.profile.share.value()
     );
     // Rounded down to three digits, so that the share fits as it is printed.
     let share = parts.iter().map(of).fold(1.0, f64::min) / DEMAND;

@@ -3,7 +3,7 @@
 use gpubench_record::{
     Axis, Ends, Estimate, MatrixRow, OutcomeKind, PlannedPair, RunRecord, counted,
 };
-use gpubench_show::list;
+use gpubench_show::{list, outwards};
 
 use super::measure::unmeasured;
 use super::need::{Figure, Rows, What};
@@ -51,7 +51,8 @@ pub(super) fn evidence(records: &[&RunRecord], variant: &str, what: &What) -> Ve
         let missing = missing.map(|sub| none(sub, unmeasured(records, variant, Some(&of(sub)))));
         let missing: Vec<Evidence> = missing.collect();
         all.extend(missing);
-        if rows.axis == Some(Axis::Jitter) && rows.part.is_none() {
+        let is_tail = matches!(what, What::Figure(_, Figure::Tail, _));
+        if rows.axis == Some(Axis::Jitter) && rows.part.is_none() && !is_tail {
             let missing = without_jitter(records, variant, &all);
             all.extend(missing);
         }
@@ -115,6 +116,7 @@ fn of_record(run: &RunRecord, variant: &str, what: &What) -> Vec<Evidence> {
         What::Figure(rows, figure, _) if *figure == Figure::Throughput => {
             throughput(run, variant, rows)
         }
+        What::Figure(rows, Figure::Tail, _) => tails(run, variant, rows),
         What::Figure(rows, figure, _) => rows_of(run, variant, rows, |row| of_figure(row, *figure)),
         What::Without(step) => steps(run, variant)
             .map_or_else(Vec::new, |steps| vec![exact(!steps.contains(step), page::takes(&steps))]),
@@ -188,6 +190,31 @@ fn rows_of(
     .collect()
 }
 
+/// The tails at the offered load, of the rows that have one: open loops run beside few aggressors.
+/// They are figures of their own, also where the row has no level.
+fn tails(run: &RunRecord, variant: &str, rows: &Rows) -> Vec<Evidence> {
+    let own = run.matrix.iter().filter(|row| row.variant == variant && rows.has(row));
+    let found = own.filter_map(|row| {
+        let ([lo, hi], figure) = of_figure(row, Figure::Tail)?;
+        let beside = row.aggressor.as_deref().unwrap_or_default();
+        if !run.plan.decides {
+            let reason = format!("profile {} decides nothing", run.plan.profile);
+            return Some(none(&format!("tail {beside}"), reason));
+        }
+        let reason = Some("its interval straddles it".to_owned());
+        let figure = Some(format!("{figure} beside {beside}"));
+        Some(Evidence {
+            key: format!("tail {beside}"),
+            lo,
+            hi,
+            figure,
+            reason,
+            tenants: run.plan.tenants,
+        })
+    });
+    found.collect()
+}
+
 /// The levels that a row leaves open. One that comes from trials is shown from L2 on: a single
 /// success keeps L0 out, and proves nothing else.
 fn level(row: &MatrixRow) -> Option<([f64; 2], String)> {
@@ -214,6 +241,7 @@ fn of_figure(row: &MatrixRow, figure: Figure) -> Option<([f64; 2], String)> {
         Figure::Jitter => ("jitter", &row.jitter),
         Figure::Guarantee => ("guarantee", &row.guarantee),
         Figure::Efficiency => ("efficiency", &row.efficiency),
+        Figure::Tail => ("tail at the offered load", &row.tail_at_load),
         Figure::Throughput => return None,
     };
     let found = found.as_ref()?;
@@ -232,11 +260,13 @@ fn ends(of: &Estimate) -> [f64; 2] {
 
 /// A figure with its interval.
 pub fn shown(of: &Estimate) -> String {
-    let Estimate { value, lo, hi, n, .. } = of;
+    let Estimate { value, n, .. } = of;
+    // Outwards, as reports round: the printed interval contains the computed one.
+    let (lo, hi) = (outwards(of.lo, -1.0, 3), outwards(of.hi, 1.0, 3));
     match of.ends {
-        Ends::AtMost => format!("below {hi:.3}, n={n}"),
-        Ends::AtLeast => format!("{value:.3}, at least {lo:.3}, n={n}"),
-        Ends::Interval | Ends::Range => format!("{value:.3} [{lo:.3}, {hi:.3}], n={n}"),
+        Ends::AtMost => format!("below {hi}, n={n}"),
+        Ends::AtLeast => format!("{value:.3}, at least {lo}, n={n}"),
+        Ends::Interval | Ends::Range => format!("{value:.3} [{lo}, {hi}], n={n}"),
     }
 }
 

@@ -12,6 +12,8 @@ use super::{SHARING, admits_one_tenant, instances, properties};
 /// Minutes of a run that measures one axis under one mechanism, and that decides rows whose
 /// intervals straddle what is needed.
 const MINUTES: u64 = 5;
+/// The same with jitter beside every aggressor, whose sparse phases do not shrink.
+const MINUTES_JITTER: u64 = 8;
 const MINUTES_UNDECIDED: u64 = 15;
 /// Minutes of the probes of memory and of the fault trials of one mechanism: the published runs
 /// took 15 s for the first, and 3.3 to 4 s for each of 17 trials of 21 faults.
@@ -139,7 +141,11 @@ impl Command<'_> {
 
     /// The flags that select the rows, with the place of the profile's, and the minutes.
     fn flags(&self) -> Option<(String, u64)> {
-        let minutes = if self.undecided { MINUTES_UNDECIDED } else { MINUTES };
+        let minutes = match self.need.axis() {
+            _ if self.undecided => MINUTES_UNDECIDED,
+            Some(Axis::Jitter) => MINUTES_JITTER,
+            _ => MINUTES,
+        };
         let timed = |axes: &str| format!("{axes}{PROFILE} --for-minutes {minutes}");
         let rows = match &self.need.what {
             What::Level(rows, _) | What::Figure(rows, ..) => Some(rows),

@@ -40,6 +40,8 @@ pub enum Figure {
     /// Retention of rates, survival of trials.
     Kept,
     Jitter,
+    /// The tail of latencies at the offered load, over what service times alone give.
+    Tail,
     Guarantee,
     Efficiency,
     /// Work of all tenants together, in devices: the sum of their progress.
@@ -154,9 +156,10 @@ pub struct NeedError {
 }
 
 const NAMES: &str = "memory, compute, bandwidth, fault or jitter, one of their parts such as dram \
-                     or fault/mmu, efficiency, guarantee/dram, throughput, tenants, memory-cap, \
-                     processes, no-restart, no-root, no-drain, no-reset, no-reboot";
-const VALUES: &str = "NAME>=L1 to NAME>=L3, NAME>=0.8, jitter<=0.5, tenants>=4, memory>=10GiB";
+                     or fault/mmu, tail, efficiency, guarantee/dram, throughput, tenants, \
+                     memory-cap, processes, no-restart, no-root, no-drain, no-reset, no-reboot";
+const VALUES: &str = "NAME>=L1 to NAME>=L3, NAME>=0.8, jitter<=0.5, tail<=0.5, tenants>=4, \
+                      memory>=10GiB";
 
 impl Need {
     /// Fails when the text names nothing that a record has.
@@ -191,7 +194,7 @@ impl Need {
             ("memory", _, _, Some(bytes)) if is_least => What::Memory(bytes),
             (_, Some(level), ..) if is_least && is_of_level(figure) => What::Level(rows, level),
             (_, None, Some(number), _) if number.is_finite() => {
-                let is_rising = figure != Figure::Jitter;
+                let is_rising = !matches!(figure, Figure::Jitter | Figure::Tail);
                 let has_figure = rows.axis != Some(Axis::Memory) || rows.part.is_some();
                 if is_rising != is_least || !has_figure || rows.part.as_deref() == Some("cap") {
                     return wrong("this figure has no such bound", VALUES);
@@ -237,7 +240,11 @@ fn of_record(text: &str) -> String {
 
 /// The known name that is nearest to an unknown one, by the rule of the command line's flags.
 fn similar(name: &str) -> Option<String> {
-    let others = "efficiency guarantee throughput tenants memory-cap processes";
+    // What people call the latency of few requests.
+    if ["latency", "p95", "p99", "p999", "slo"].contains(&name) {
+        return Some("tail".to_owned());
+    }
+    let others = "tail efficiency guarantee throughput tenants memory-cap processes";
     let steps = Step::ALL.iter().map(|step| format!("no-{}", step.as_str()));
     let subs = || SUB_AXES.iter().map(|sub| (sub.axis().as_str(), sub.as_str()));
     let known = Axis::ALL.iter().map(|axis| axis.as_str().to_owned());
@@ -255,6 +262,10 @@ fn named(name: &str) -> Option<(Rows, Figure)> {
     let figure = match first {
         "efficiency" => Figure::Efficiency,
         "guarantee" => Figure::Guarantee,
+        "tail" => {
+            let part = rest.map(str::to_owned);
+            return Some((Rows { axis: Some(Axis::Jitter), part }, Figure::Tail));
+        }
         "throughput" | "tenants" => return rest.is_none().then_some((every, Figure::Throughput)),
         _ => {
             let rows = Rows::parse(name)?;
@@ -293,11 +304,13 @@ fn level(value: &str) -> Option<u8> {
 
 /// A size with its unit.
 pub fn bytes(value: &str) -> Option<u64> {
-    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
-    let (number, shift) =
-        units.into_iter().find_map(|(unit, shift)| Some((value.strip_suffix(unit)?, shift)))?;
+    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1_u64 << 40)];
+    let decimal = [("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000)];
+    let mut units = units.into_iter().chain(decimal);
+    let (number, unit) =
+        units.find_map(|(name, bytes)| Some((value.strip_suffix(name)?, bytes)))?;
     let number: f64 = number.trim().parse().ok()?;
-    let bytes = number * f64::from(2_u32).powi(shift);
+    let bytes = number * unit as f64;
     (number > 0.0 && bytes < 1e18).then_some(bytes as u64)
 }
 
@@ -319,6 +332,7 @@ mod tests {
             ("bandwidth/dram >= L3", What::Level(dram(), 3)),
             ("dram>=0.8", What::Figure(dram(), Figure::Kept, AtLeast(0.8))),
             ("jitter<=0.5", What::Figure(Rows::of(Axis::Jitter), Figure::Jitter, AtMost(0.5))),
+            ("tail <= 0.5", What::Figure(Rows::of(Axis::Jitter), Figure::Tail, AtMost(0.5))),
             ("jitter>=L2", What::Level(Rows::of(Axis::Jitter), 2)),
             ("fault/mmu>=L2", What::Level(rows(Axis::Fault, Some("mmu")), 2)),
             ("guarantee/dram>=0.4", What::Figure(dram(), Figure::Guarantee, AtLeast(0.4))),

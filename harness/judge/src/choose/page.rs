@@ -1,7 +1,7 @@
 //! The answer as a document and as data.
 
 use gpubench_record::{DeviceKind, Estimate, RunRecord};
-use gpubench_show::{Block, Cell, Line, Page, Paint, Table, VIRTUAL_TITLE, list};
+use gpubench_show::{Block, Cell, Line, Page, Paint, Table, VIRTUAL_TITLE, list, outwards};
 use serde_json::{Value, json};
 
 use super::cost::host_time_ns;
@@ -52,6 +52,13 @@ pub fn levels([worst, best]: [f64; 2]) -> String {
     }
 }
 
+/// What the columns of the costs mean.
+const COSTS: &str = "alone: rate under the mechanism beside idle neighbours, over the native one. \
+                     all tenants: the sum of each one's rate beside the others over that alone. A \
+                     victim asks for its share of the device, so the sum passes 1 where it loses \
+                     little; work that fills the device is measured by profile equal. fit: \
+                     tenants that the memory holds.";
+
 /// What setting up takes, in words.
 pub fn takes(steps: &[Step]) -> String {
     let words = |step: &Step| match step {
@@ -94,6 +101,7 @@ impl Answer<'_> {
             self.reasons(&mut page);
         }
         page.push(self.cost_table());
+        page.say(COSTS);
         if let Some(ns) = host_time_ns(self.records) {
             let seconds = ns as f64 / 1e9;
             page.say(format!(
@@ -301,7 +309,10 @@ impl Answer<'_> {
             let cost = &one.cost;
             let percent = |share: f64| format!("{:.0} %", 100.0 * share);
             let span = |a: f64, b: f64| format!("{a:.2} to {b:.2}");
-            let text = |of: &Estimate| format!("{:.3} [{:.3}, {:.3}]", of.value, of.lo, of.hi);
+            let text = |of: &Estimate| {
+                let [lo, hi] = [outwards(of.lo, -1.0, 3), outwards(of.hi, 1.0, 3)];
+                format!("{:.3} [{lo}, {hi}]", of.value)
+            };
             let ends = cost.throughput.as_ref().map(|[a, b]| span(a.value, b.value));
             let unusable = cost.unusable.as_ref();
             vec![

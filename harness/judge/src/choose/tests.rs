@@ -56,7 +56,7 @@ fn each_outcome_has_its_figure_or_the_command_that_measures_it() -> Result {
     let (verdict, found) = of(&run, &["compute>=0.9"], "hami[memory=50,sm=50]")?;
     assert_eq!(verdict, Verdict::Fails);
     let figure = found.figure.unwrap_or_default();
-    assert!(figure.starts_with("compute/sm retention 0.294 [0.293, 0.296], n=8"), "{figure}");
+    assert!(figure.starts_with("compute/sm retention 0.294 [0.292, 0.296], n=8"), "{figure}");
     for (need, variant, command) in [
         (
             "jitter<=0.5",

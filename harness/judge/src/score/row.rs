@@ -212,8 +212,11 @@ impl Row {
         let findings = std::mem::take(&mut self.findings).into_iter().map(|one| ("", one));
         let unevaluated = std::mem::take(&mut self.unevaluated).into_iter();
         let unevaluated = unevaluated.map(|one| (NOT_EVALUATED, one));
+        let mechanism = format!("-{}-", self.matrix.mechanism);
         for (what, (gate, cells)) in findings.chain(unevaluated) {
-            if let Some(((_, first), detail)) = cells.first_key_value() {
+            // A cell of the mechanism itself, where one of the reference or unprotected has it too.
+            let own = cells.iter().find(|((_, id), _)| id.contains(&mechanism));
+            if let Some(((_, first), detail)) = own.or(cells.first_key_value()) {
                 let count = counted(cells.len(), "cell");
                 self.warn(format!("{gate}{what} in {count}, first {first}: {detail}"));
             }

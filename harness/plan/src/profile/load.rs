@@ -140,6 +140,9 @@ fn version(own: &Source<'_>) -> Result<(), ProfileError> {
     Err(own.error(&Fault::at("version", problem, VERSION.to_string())))
 }
 
+/// GPU instances of one size (NVIDIA, MIG User Guide: seven at most).
+const INSTANCES: std::ops::RangeInclusive<usize> = 1..=7;
+
 /// The name of a mechanism without its options. A layout of MIG is set in the profile:
 /// `mig[3g+3g]`; a second one is left in the name, which is unknown then: a run has one. So are
 /// other options that are not those of the profile.
@@ -151,11 +154,25 @@ fn without_options(profile: &mut Profile, text: &str) -> String {
         _ => return text.to_owned(),
     };
     let (wanted, set) = layout;
-    if set != "auto" && set != wanted {
+    let wanted = whole_layout(wanted);
+    if *set != "auto" && *set != wanted {
         return text.to_owned();
     }
-    wanted.clone_into(set);
+    *set = wanted;
     name.to_owned()
+}
+
+/// A layout with each instance named: `7x1g.10gb` is seven of them.
+fn whole_layout(text: &str) -> String {
+    let parts = text.split('+').flat_map(|part| {
+        let counted = part.split_once('x').and_then(|(count, size)| {
+            let count = count.trim().parse().ok().filter(|count| INSTANCES.contains(count))?;
+            Some((count, size.trim()))
+        });
+        let (count, size) = counted.unwrap_or((1, part));
+        std::iter::repeat_n(size, count)
+    });
+    parts.collect::<Vec<_>>().join("+")
 }
 
 /// Whether a mechanism of this profile has these options, as its variant names them:
@@ -193,6 +210,9 @@ fn override_with(profile: &mut Profile, overrides: &Overrides) {
     if !overrides.mechanisms.is_empty() {
         let names = overrides.mechanisms.iter().map(|text| without_options(profile, text));
         profile.mechanisms = Wanted::Names(names.collect());
+    }
+    for layout in [&mut profile.mig.layout, &mut profile.mig_mps.layout] {
+        *layout = whole_layout(layout);
     }
     if !overrides.axes.is_empty() {
         profile.axes = Wanted::Names(overrides.axes.clone());

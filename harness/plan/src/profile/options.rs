@@ -251,6 +251,6 @@ fn layout(key: &str, text: &str) -> Result<(), Fault> {
     if text == "auto" || sizes.all(size) {
         return Ok(());
     }
-    let accepted = "auto, or sizes such as 3g+3g, 3g.40gb+4g.40gb";
+    let accepted = "auto, or sizes such as 3g+3g, 3g.40gb+4g.40gb, 7x1g";
     Err(Fault::at(key, format!("\"{text}\" is not a layout"), accepted))
 }

@@ -290,10 +290,10 @@ fn the_command_line_replaces_settings_and_is_checked() -> TestResult {
     let profile = built_in("smoke", &overrides)?;
     assert_eq!(profile.seed, u64::MAX);
     assert_eq!(profile.mechanisms, Wanted::Names(vec!["exclusive".to_owned()]));
-    let layouts = ["mig[1g+2g]", "mig-mps[3g]"].map(str::to_owned).to_vec();
+    let layouts = ["mig[2x1g+2g]", "mig-mps[3g]"].map(str::to_owned).to_vec();
     let overrides = Overrides { mechanisms: layouts, ..Overrides::default() };
     let profile = built_in("smoke", &overrides)?;
-    assert_eq!((&*profile.mig.layout, &*profile.mig_mps.layout), ("1g+2g", "3g"));
+    assert_eq!((&*profile.mig.layout, &*profile.mig_mps.layout), ("1g+1g+2g", "3g"));
     assert_eq!(profile.mechanisms, Wanted::Names(vec!["mig".to_owned(), "mig-mps".to_owned()]));
     let variants = ["mps-quota[pct=50]", "hami[memory=50,sm=50]", "time-slicing-capped[50%]"];
     let mechanisms = variants.map(str::to_owned).to_vec();

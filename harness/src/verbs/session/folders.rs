@@ -10,7 +10,7 @@ use gpubench_compare::Session;
 use gpubench_predict::parallel;
 use gpubench_record::{Json, regular_file};
 use gpubench_store::{
-    CHECKSUMS_FILE, EVENTS_FILE, RECORD_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE,
+    CHECKSUMS_FILE, EVENTS_FILE, RECORD_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE, folder_of,
 };
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,11 @@ pub fn record_folders(arguments: &[PathBuf]) -> Result<Vec<RecordFolder>, Expect
         };
         let before = found.len();
         for path in paths {
+            let path = folder_of(&path).to_owned();
+            if !is_pattern && path.is_file() {
+                let reason = "it is a file; a record is a folder with record.json".to_owned();
+                return Err(ExpectedError::unreadable_record(argument, reason));
+            }
             let is_listed = !is_pattern && is_record(&path);
             let inside = if is_record(&path) {
                 vec![path]
