@@ -2,7 +2,7 @@
 `check_nights.py GPUBENCH [PAIRS]`.
 
 A pair is three nights with a driver and three with the next, whose retention spreads by about
-0.5 % between nights. In PAIRS (40) of them nothing changed: at most 6 of 40 may end with a red
+0.4 % between nights. In PAIRS (40) of them nothing changed: at most 6 of 40 may end with a red
 night. A quarter of them goes again with 5 % of DRAM bandwidth lost under the next driver: 9 of 10
 must be red on the third night with it, and name that row. Seeds are 1, 2, 3...
 """

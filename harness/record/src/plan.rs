@@ -178,6 +178,12 @@ impl Plan {
         pairs.map_or(sub_axis == self.jitter_from, |pairs| pairs.contains(&sub_axis))
     }
 
+    /// Whether a variant has cells as the unprotected form of another alone.
+    pub fn is_unprotected_form(&self, variant: &str) -> bool {
+        self.mechanisms.iter().all(|one| one.variant != variant)
+            && self.mechanisms.iter().any(|one| one.unprotected.as_deref() == Some(variant))
+    }
+
     /// Open-loop arrivals of the victim of a cell over its native rate.
     pub fn load_of(&self, cell: &Cell) -> f64 {
         cell.shape.load_pct.map_or(self.load, |pct| f64::from(pct) / 100.0)

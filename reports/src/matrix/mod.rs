@@ -170,7 +170,9 @@ fn rows(
     labels: &Labels,
 ) -> Vec<Row> {
     let shown = record.mechanisms.iter().filter(|one| {
-        one.name != record.plan.reference && selection.has_mechanism(&one.name, &one.variant)
+        one.name != record.plan.reference
+            && selection.has_mechanism(&one.name, &one.variant)
+            && !record.plan.is_unprotected_form(&one.variant)
     });
     let overall = |variant: &str| record.overall.iter().find(|row| row.variant == variant);
     let rows = shown.map(|one| Row {

@@ -178,7 +178,13 @@ impl Groups {
         }
         let group = &mut self.all[at];
         group.count += 1;
-        group.differs |= group.reason != reason;
+        if group.reason != reason {
+            group.differs = true;
+            // The example is the one with the largest number.
+            if first_number(&group.reason) < first_number(&reason) {
+                group.reason = reason;
+            }
+        }
         let (place, label) = (clean(place), label.to_owned());
         match group.places.iter_mut().find(|(known, _)| *known == place) {
             Some((_, labels)) if labels.contains(&label) => {}
@@ -221,6 +227,13 @@ fn is_of_a_gate(warning: &str) -> bool {
 fn beginning(warning: &str) -> String {
     let words: Vec<&str> = warning.split(' ').take(4).collect();
     words.join(" ")
+}
+
+fn first_number(text: &str) -> Option<f64> {
+    let begin = text.find(|c: char| c.is_ascii_digit())?;
+    let end = text[begin..].find(|c: char| !c.is_ascii_digit() && c != '.');
+    let number = &text[begin..end.map_or(text.len(), |end| begin + end)];
+    number.trim_end_matches('.').parse().ok()
 }
 
 /// The text with every number replaced, so that texts that differ only in numbers are equal.

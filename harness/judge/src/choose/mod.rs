@@ -102,7 +102,8 @@ pub fn candidates(records: &[&RunRecord], needs: &[Need]) -> Vec<Candidate> {
     let (labels, wanted) = (Labels::of_records(records), tenants_of(needs));
     for run in records {
         for row in run.mechanisms.iter().filter(|row| row.name != run.plan.reference) {
-            if found.iter().any(|known| known.variant == row.variant) {
+            let is_known = found.iter().any(|known| known.variant == row.variant);
+            if is_known || run.plan.is_unprotected_form(&row.variant) {
                 continue;
             }
             let findings = needs.iter().map(|need| finding(records, &row.variant, need, wanted));
