@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::error::StoreError;
@@ -65,7 +66,11 @@ const TABLE: Table = Table {
             "by how much disturbances can have lowered the mean: of its logarithm, or as it is",
         ),
         ("up", "by how much they can have raised it"),
-        ("session", "JSON of all facts, labels and margins of the run, as history reads them"),
+        (
+            "session",
+            "JSON of all facts, labels and margins of the run, as history reads them; on one row \
+             of each record",
+        ),
         ("dose", "of the aggressor; 1 is full"),
         ("bound", "whether the value is the most that it can be, because the victim starved"),
     ],
@@ -181,16 +186,37 @@ pub fn each_record(
     for folder in folders.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
         for path in files(&folder)? {
             let reader = Reader::open(&path, &TABLE)?;
-            let rows = reader.read(0..reader.row_count(), &names)?;
-            let figures = figures_of(&rows, &texts)?;
-            for one in figures.chunk_by(|a, b| a.texts[RECORD] == b.texts[RECORD]) {
-                if known.insert(one[0].texts[RECORD].to_owned()) {
-                    each(one);
+            for range in whole_records(&reader)? {
+                let rows = reader.read(range, &names)?;
+                let figures = figures_of(&rows, &texts)?;
+                for one in figures.chunk_by(|a, b| a.texts[RECORD] == b.texts[RECORD]) {
+                    if known.insert(one[0].texts[RECORD].to_owned()) {
+                        each(one);
+                    }
                 }
             }
         }
     }
     Ok(())
+}
+
+/// Rows of about a row group each, so that a file of any size needs little memory; no record is
+/// divided.
+fn whole_records(reader: &Reader) -> Result<Vec<Range<usize>>, StoreError> {
+    let rows = reader.read(0..reader.row_count(), &[TEXTS[RECORD]])?;
+    let records = rows.text(TEXTS[RECORD])?;
+    let (mut ranges, mut begin) = (Vec::new(), 0);
+    for chunk in reader.chunks() {
+        let mut end = chunk.end;
+        while end < records.len() && end > begin && records[end - 1] == records[end] {
+            end -= 1;
+        }
+        if end > begin {
+            ranges.push(begin..end);
+            begin = end;
+        }
+    }
+    Ok(ranges)
 }
 
 fn figures_of<'a>(rows: &'a Rows<'_>, read: &[&str]) -> Result<Vec<Figure<'a>>, StoreError> {

@@ -60,7 +60,9 @@ pub fn figures_of<'a>(
         Row::Measured(series) => Some((key, series)),
         _ => None,
     });
-    let figures = measured.map(|(key, series)| {
+    let figures = measured.enumerate().map(|(at, (key, series))| {
+        // A text of kilobytes, which readers expand for each row.
+        let of_session = if at == 0 { of_session } else { "" };
         let beside = key.aggressor.as_deref().unwrap_or_default();
         let row = [key.variant.as_str(), &key.axis, &key.victim, beside, key.metric.as_str()];
         let texts =
@@ -167,7 +169,8 @@ fn session_of<'a>(
         let series = Series { blocks: vec![mean], bounds, is_bound, ..Series::default() };
         rows.insert(key, Row::Measured(series));
     }
-    let head: Head = serde_json::from_str(text(first, "session"))
+    let session = figures.iter().map(|one| text(one, "session")).find(|text| !text.is_empty());
+    let head: Head = serde_json::from_str(session.unwrap_or_default())
         .map_err(|error| unreadable(error.to_string()))?;
     Ok(Session {
         name: format!("{}/{name}", dir.display()),
