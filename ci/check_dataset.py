@@ -10,7 +10,6 @@ import datetime
 import json
 import multiprocessing
 import pathlib
-import resource
 import shutil
 import subprocess
 import sys
@@ -27,10 +26,22 @@ DRIVERS = ("580.00.virtual", "590.00.virtual")
 
 
 def run(*command):
-    began = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return done, time.monotonic() - began, memory
+    """What a command printed, how long it took, and its largest memory: that of the rusage of a
+    child begins with the memory of its parent."""
+    began, memory = time.monotonic(), 0
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        with subprocess.Popen(command, stdout=out, stderr=errors) as child:
+            while child.poll() is None:
+                status = pathlib.Path(f"/proc/{child.pid}/status")
+                lines = status.read_text().splitlines() if status.exists() else []
+                peaks = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
+                memory = max([memory, *peaks])
+                time.sleep(0.02)
+        took = time.monotonic() - began
+        for file in (out, errors):
+            file.seek(0)
+        done = subprocess.CompletedProcess(command, child.returncode, out.read(), errors.read())
+    return done, took, memory
 
 
 def expect(holds, what):

@@ -15,8 +15,8 @@ export RUSTFLAGS="$plain_flags --cfg loom --cfg rustix_use_libc"
 export CARGO_TARGET_DIR="$plain_target/long"
 
 steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines statistics
-    forged contention left profiles nights pairs diff book python spark clients manifests slurm
-    prometheus packages crates hardware aarch64)
+    forged contention left profiles nights pairs dataset diff book python spark clients manifests
+    slurm prometheus packages crates hardware aarch64)
 package=(--locked -p gpubench-workloads)
 
 # The count of committed rows, in every order of execution that the memory model allows.
@@ -271,6 +271,14 @@ step_pairs() {
     local program
     program=$(built)
     timeout --kill-after=30 60m python3 ci/check_nights.py "$program"
+}
+
+# 600 records into a dataset, and `history` and the guide's queries on one of 100,000 nights.
+step_dataset() {
+    local program
+    bash ci/install-readers.sh
+    program=$(built)
+    timeout --kill-after=30 30m target/readers/bin/python ci/check_dataset.py "$program"
 }
 
 # Programs of others that are large or compiled for the run, on the virtual GPU: numba and PyCUDA.
