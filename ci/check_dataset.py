@@ -71,6 +71,7 @@ def write_nights(base, folder, nights):
     each = nights // GPUS
     record = json.loads((base / "record.json").read_text())
     uuid, driver = record["device"]["uuid"], record["device"]["driver"]
+    duckdb.sql("SET enable_progress_bar = false")
     duckdb.sql("SET memory_limit = '8GB'")
     first = datetime.date(2026, 1, 1)
     months = {}
