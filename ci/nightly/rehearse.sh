@@ -22,6 +22,8 @@ nights=20
 changed=15
 compared=11
 row="mig[3g+3g] bandwidth/dram"
+# The same in the Markdown of a comparison.
+labelled="mig 3g+3g bandwidth/dram"
 leak="mig_dram_leak = 0.5"
 old_driver=615.00.virtual
 new_driver=620.00.virtual
@@ -160,14 +162,14 @@ rehearse_upgrade() {
         upgrade "$(machine "$((40 + session))" "$new_driver" "$leak")" "$session" "$after" after \
             --allow-reconfigure
         [ "$session" != 1 ] ||
-            ended 10 "driver-upgrade: inconclusive (status 10): $row"
+            ended 10 "driver-upgrade: inconclusive (status 10): $labelled"
     done
-    ended 30 "driver-upgrade: REGRESSED (status 30): $row"
+    ended 30 "driver-upgrade: REGRESSED (status 30): $labelled"
     [[ $last != *";"* ]] || fail "another row is named: $last"
     grep -q "^::error title=gpubench driver upgrade::REGRESSED: mig" "$log" ||
         fail "the red upgrade is not visible in the log"
     upgrade absent 3 "$after" diff
-    ended 30 "driver-upgrade: REGRESSED (status 30): $row"
+    ended 30 "driver-upgrade: REGRESSED (status 30): $labelled"
 }
 
 [ "$part" = upgrade ] || rehearse_nights

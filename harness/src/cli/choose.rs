@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use gpubench_judge::choose::need::{Need, What, bytes};
 use gpubench_judge::choose::page::{Answer, SecondOpinion};
-use gpubench_judge::choose::{Candidate, Finding, Verdict, candidates, cost, front, unknown_parts};
+use gpubench_judge::choose::{
+    Candidate, Finding, Verdict, candidates, cost, device_flag, front, unknown_parts,
+};
 use gpubench_predict::advise::config::{ConfigFile, ConfigOptions, TENANTS, files};
 use gpubench_predict::advise::tree::End;
 use gpubench_predict::advise::{Answers, Leaf, evidence, walk};
@@ -182,10 +184,7 @@ fn name_layouts(found: &mut [Candidate], records: &[&RunRecord]) {
         return;
     };
     let of = |one: &mig::Profile, count| format!("{count} x {}", one.name);
-    let device = records.first().and_then(|run| {
-        run.provenance.command.windows(2).find(|two| two[0] == "--device").map(|two| &two[1])
-    });
-    let device = device.map_or_else(String::new, |name| format!(" --device {name}"));
+    let device = records.first().map_or_else(String::new, |run| device_flag(run));
     let run = |one: &mig::Profile, count: usize| {
         let share = (SLICE * f64::from(one.slices)).min(1.0 / count as f64);
         let share = (100.0 * share).floor() / 100.0;

@@ -6,7 +6,7 @@ use gpubench_record::{Axis, MechanismRow, OutcomeKind, RunRecord};
 use gpubench_stats::Confidence;
 use gpubench_stats::proportion::trials_for_lower_limit;
 
-use super::need::{Bound, Need, Rows, What};
+use super::need::{Bound, Figure, Need, Rows, What};
 use super::{SHARING, admits_one_tenant, instances, properties};
 
 /// Minutes of a run that measures one axis under one mechanism, and that decides rows whose
@@ -62,6 +62,12 @@ fn of_variant<'a>(
     all.filter(move |(_, row)| row.variant == variant)
 }
 
+/// The device of a run as a flag of a command that measures more of it.
+pub fn device_flag(run: &RunRecord) -> String {
+    let device = run.provenance.command.windows(2).find(|two| two[0] == "--device");
+    device.map_or_else(String::new, |two| format!(" --device {}", two[1]))
+}
+
 /// What a command is for.
 pub(super) struct Command<'a> {
     pub records: &'a [&'a RunRecord],
@@ -102,8 +108,7 @@ impl Command<'_> {
         {
             return None;
         }
-        let device = run.provenance.command.windows(2).find(|two| two[0] == "--device");
-        let device = device.map_or_else(String::new, |two| format!(" --device {}", two[1]));
+        let device = device_flag(run);
         let (profile, file) = self.profile();
         let (flags, minutes) = self.flags()?;
         let mut command = format!("{profile}gpubench matrix{device} --mechanism {}", row.name);
@@ -127,7 +132,9 @@ impl Command<'_> {
 
     /// What writes the profile of the command, and its flag.
     fn profile(&self) -> (String, String) {
-        let is_of_jitter = self.need.axis() == Some(Axis::Jitter);
+        // The tail needs no lone requests.
+        let is_tail = matches!(self.need.what, What::Figure(_, Figure::Tail, _));
+        let is_of_jitter = self.need.axis() == Some(Axis::Jitter) && !is_tail;
         let tenants = (self.wanted > SHARING).then(|| format!("tenants = {}\\n", self.wanted));
         let pairs = is_of_jitter.then(|| "jitter_pairs = \"all\"\\n".to_owned());
         let name = if tenants.is_some() { "tenants.toml" } else { "jitter.toml" };

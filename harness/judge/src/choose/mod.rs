@@ -21,6 +21,7 @@ use gpubench_record::{Axis, DeviceKind, MechanismProperties, RunRecord};
 
 pub use cost::{Cost, front};
 pub use evidence::shown;
+pub use measure::device_flag;
 pub use need::{Need, NeedError};
 
 use evidence::{Evidence, evidence};

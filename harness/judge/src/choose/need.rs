@@ -263,8 +263,9 @@ fn named(name: &str) -> Option<(Rows, Figure)> {
         "efficiency" => Figure::Efficiency,
         "guarantee" => Figure::Guarantee,
         "tail" => {
-            let part = rest.map(str::to_owned);
-            return Some((Rows { axis: Some(Axis::Jitter), part }, Figure::Tail));
+            let axis = Axis::Jitter.as_str();
+            let rows = Rows::parse(&rest.map_or(axis.to_owned(), |part| format!("{axis}/{part}")))?;
+            return Some((rows, Figure::Tail));
         }
         "throughput" | "tenants" => return rest.is_none().then_some((every, Figure::Throughput)),
         _ => {
