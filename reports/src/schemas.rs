@@ -30,11 +30,15 @@ pub const ALL: &[Published] = published! {
     "claims" 2, "claims (claims_format)";
     "diff" 2, "diff (diff_format)";
     "history" 2, "history (history_format)";
+    "pins" 1, "history pins (pins_format)";
+    "prune" 1, "history prune (prune_format)";
     "compare" 1, "compare (compare_format)";
     "outliers" 1, "outliers (outliers_format)";
     "doctor" 2, "doctor (doctor_format)";
     "spread" 1, "doctor --calibrate (version)";
     "watch" 1, "watch --events (version of its first line)";
+    "export" 1, "export (export_format)";
+    "cleanup" 1, "cleanup (cleanup_format)";
     "list" 2, "list (list_format)";
     "schemas" 2, "schemas (schemas_format)";
     "advise" 2, "advise (advise_format)";

@@ -8,7 +8,7 @@ use gpubench_host::device::virtual_gpu::{VirtualGpuError, remove_empty_parents};
 use gpubench_host::mechanism::host::{Leftover, state_dir};
 use gpubench_record::ExitCode;
 
-use super::common::exit_codes_help;
+use super::common::{TextFormat, exit_codes_help, versioned_json};
 use super::ui::Ui;
 use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
 use crate::verbs::{find_device, recovery, verdict};
@@ -32,6 +32,9 @@ pub struct Args {
     /// [default: all devices]
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceSelector>,
+    /// Output format
+    #[arg(long, value_enum, default_value = "text")]
+    format: TextFormat,
 }
 
 /// Undoes the changes and prints them.
@@ -40,15 +43,17 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let wanted = Wanted::of(args.device.as_ref(), &dir)?;
     let undone = recovery::clean_up(&dir, &|left| wanted.has(left))?;
     remove_empty_parents();
-    for line in &undone.lines {
-        ui.print(&format!("{line}\n"))?;
+    if args.format == TextFormat::Json {
+        ui.print(&versioned_json("cleanup", &undone)?)?;
+    } else if undone.lines.is_empty() && undone.unrestored.is_empty() && undone.remaining.is_empty()
+    {
+        ui.print("nothing to clean up\n")?;
+    } else {
+        undone.lines.iter().try_for_each(|line| ui.print(&format!("{line}\n")))?;
     }
     let failures = [undone.unrestored, undone.remaining].concat();
     if !failures.is_empty() {
         return Err(ExpectedError::NotRestored { what: failures.join("; ") });
-    }
-    if undone.lines.is_empty() {
-        ui.print("nothing to clean up\n")?;
     }
     Ok(ExitCode::Done)
 }

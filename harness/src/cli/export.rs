@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use gpubench_record::{ExitCode, counted};
 use gpubench_store::dataset;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::common::exit_codes_help;
+use super::common::{TextFormat, exit_codes_help, versioned_json};
 use super::comparing::say_left_out;
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -32,12 +34,30 @@ pub struct Args {
     /// Folders of records, records, or quoted patterns
     #[arg(required_unless_present = "compact", value_name = "DIR")]
     folders: Vec<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value = "text")]
+    format: TextFormat,
+}
+
+/// What an export read, and what of it the dataset had.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(title = "gpubench export")]
+pub struct Exported {
+    dataset: PathBuf,
+    /// Records that were read.
+    records: usize,
+    /// Their figures.
+    figures: usize,
+    /// Records that the dataset had already.
+    known: usize,
+    /// Records that could not be read, one line each.
+    left_out: Vec<String>,
 }
 
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let failed = |error| from_store(&args.dataset, error);
+    let mut all = Exported { dataset: args.dataset.clone(), ..Exported::default() };
     if !args.folders.is_empty() {
-        let (mut records, mut rows, mut known) = (0, 0, 0);
         each_night(&args.folders, |found| {
             say_left_out(&found.left_out, ui);
             let named: Result<Vec<_>, ExpectedError> =
@@ -47,17 +67,22 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             for (id, head, session) in &named {
                 figures.extend(figures_of(id, head, session)?);
             }
-            (records, rows) = (records + named.len(), rows + figures.len());
-            known += dataset::add(&args.dataset, figures).map_err(failed)?;
+            all.records += named.len();
+            all.figures += figures.len();
+            all.left_out.extend(found.left_out);
+            all.known += dataset::add(&args.dataset, figures).map_err(failed)?;
             Ok(())
         })?;
-        let dataset = args.dataset.display();
-        let records = counted(records, "record");
-        let rows = counted(rows, "figure");
+        let (dataset, known) = (args.dataset.display(), all.known);
+        let records = counted(all.records, "record");
+        let rows = counted(all.figures, "figure");
         ui.note(&format!("{dataset}: {records} with {rows}, {known} were there already"));
     }
     if args.compact {
         dataset::compact(&args.dataset).map_err(failed)?;
+    }
+    if args.format == TextFormat::Json {
+        ui.print(&versioned_json("export", &all)?)?;
     }
     Ok(ExitCode::Done)
 }

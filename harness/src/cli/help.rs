@@ -2,6 +2,7 @@
 
 use clap::parser::ValueSource;
 use clap::{Arg, Command};
+use gpubench_show::wrap_words;
 
 use super::ui::ColorWhen;
 use clap::ValueEnum as _;
@@ -25,6 +26,19 @@ const GROUPS: [(&str, &str); 6] = [
     ),
     ("Output", "format full strict output color quiet advisory fail_on"),
 ];
+
+/// The verbs by what they are for.
+const VERBS: [(&str, &str); 5] = [
+    ("Measure", "doctor plan matrix nightly watch cleanup"),
+    ("Read a record", "report choose claims"),
+    ("Compare", "diff history compare outliers export"),
+    ("Without a measurement", "advise simulate pack virtual-gpu"),
+    ("Reference", "list schemas files completions man help"),
+];
+
+/// Columns of the list of verbs, and of the names in it.
+const WIDTH: usize = 80;
+const NAME: usize = 14;
 
 /// Variables that are read, for the manual pages.
 pub const ENVIRONMENT: [(&str, &str); 14] = [
@@ -77,20 +91,51 @@ pub fn examples(verb: &str) -> Vec<(&'static str, &'static str)> {
     own.filter_map(|one| one.trim_end().split_once('\n')).collect()
 }
 
-/// The command with its flags in groups, and examples before the exit codes of each verb.
+/// The command with its verbs and flags in groups, and examples before the exit codes of each verb.
 pub fn decorated(command: Command) -> Command {
-    let names: Vec<String> =
-        command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-    names.into_iter().fold(grouped(command), |command, name| {
-        command.mut_subcommand(&name, |verb| {
-            let examples = examples(&name).into_iter();
-            let lines: String =
-                examples.map(|(line, what)| format!("  {line}\n      {what}\n")).collect();
-            let rest = verb.get_after_long_help().map(ToString::to_string).unwrap_or_default();
-            let help = if lines.is_empty() { rest } else { format!("Examples:\n{lines}\n{rest}") };
-            verb.after_long_help(help)
-        })
-    })
+    let verbs = verbs(&command);
+    let command = with_examples(grouped(command), &examples("gpubench"));
+    let command = command.mut_subcommands(|verb| {
+        let examples = examples(verb.get_name());
+        let verb = verb.mut_subcommands(|of| {
+            // The third word of the line is the verb of the verb.
+            let is_own = |line: &str| line.split(' ').nth(2) == Some(of.get_name());
+            let own: Vec<_> = examples.iter().copied().filter(|(line, _)| is_own(line)).collect();
+            with_examples(of, &own)
+        });
+        with_examples(verb, &examples)
+    });
+    let head = "{about-with-newline}\n{usage-heading} {usage}\n\n";
+    command.help_template(format!("{head}{verbs}Options:\n{{options}}{{after-help}}"))
+}
+
+fn with_examples(verb: Command, examples: &[(&str, &str)]) -> Command {
+    if examples.is_empty() {
+        return verb;
+    }
+    let lines = examples.iter().map(|(line, what)| format!("  {line}\n      {what}\n"));
+    let lines: String = lines.collect();
+    let rest = verb.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    verb.after_long_help(format!("Examples:\n{lines}\n{rest}"))
+}
+
+/// The verbs in groups, each with what it does.
+fn verbs(command: &Command) -> String {
+    let of = |name: &str| {
+        let about = match command.find_subcommand(name) {
+            Some(verb) => verb.get_about().map(ToString::to_string).unwrap_or_default(),
+            None if name == "help" => "Prints the help of a verb".to_owned(),
+            // The virtual GPU is not in every build.
+            None => return String::new(),
+        };
+        let ends = [format!("  {name:NAME$}"), " ".repeat(NAME + 2)];
+        let lines = wrap_words(&about, WIDTH, [&ends[0], &ends[1]]);
+        lines.into_iter().map(|line| line + "\n").collect()
+    };
+    let group = |(heading, names): (&str, &str)| {
+        format!("{heading}:\n{}\n", names.split(' ').map(of).collect::<String>())
+    };
+    VERBS.into_iter().map(group).collect()
 }
 
 fn grouped(command: Command) -> Command {
@@ -246,6 +291,10 @@ mod tests {
             }
             all.extend(flags(verb));
         }
+        let listed = |verb: &Command| {
+            super::VERBS.iter().any(|(_, names)| names.split(' ').any(|one| one == verb.get_name()))
+        };
+        assert!(command.get_subcommands().all(listed), "a verb is in no group");
         all.remove("--help");
         all.remove("--version");
         seen.insert("--color".to_owned());

@@ -3,19 +3,22 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use gpubench_compare::Metric;
 use gpubench_compare::history::{Acknowledged, Declared, History};
 use gpubench_compare::render;
-use gpubench_compare::render::HISTORY_FORMATS;
+use gpubench_compare::render::{Detail, Format, HISTORY_FORMATS};
 use gpubench_record::{ExitCode, counted};
 use gpubench_run::{rfc3339, rfc3339_now};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::common::{OutputFlag, exit_codes_help, whole};
+use super::common::{OutputFlag, TextFormat, exit_codes_help, versioned_json, whole};
 use super::comparing::{format_of, formats, internal, of_records, say_problems};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::session::{
-    Keep, Sessions, acknowledge, acknowledged, declare, declared, night_means, pin, pins, pruning,
-    remove, unpin,
+    Keep, Old, Pin, Pins, Pruning, Sessions, acknowledge, acknowledged, declare, declared,
+    night_means, pin, pins, pruning, remove, unpin,
 };
 
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -56,6 +59,9 @@ pub struct Args {
         value_parser = formats(HISTORY_FORMATS),
     )]
     format: String,
+    /// Nights and changes of each series, also of many; on a terminal through $PAGER
+    #[arg(long)]
+    full: bool,
     #[command(flatten)]
     output: OutputFlag,
 }
@@ -67,11 +73,13 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     }
     refuse_unknown_action(&args.folders)?;
     let format = format_of(&args.format, HISTORY_FORMATS)?;
-    let found = night_means(&args.folders, |key| key.metric.is_primary())?;
+    let found = night_means(&args.folders, Metric::is_primary)?;
     let is_doubtful = say_problems(&found.sessions, ui);
     let history = history_of(found, &args.folders, args.by.as_deref())?;
-    let text = render::history(&history, format, args.output.look(ui)).map_err(internal)?;
-    args.output.write(&text, ui)?;
+    let detail = if args.full { Detail::Full } else { Detail::Changes };
+    let look = args.output.look(ui);
+    let text = render::history(&history, format, detail, look).map_err(internal)?;
+    args.output.write_paged(text.as_bytes(), args.full && format == Format::Text, ui)?;
     Ok(of_records(history.exit_code(), is_doubtful))
 }
 
@@ -167,6 +175,9 @@ pub enum Action {
         /// Folder of records
         #[arg(value_name = "DIR")]
         folder: PathBuf,
+        /// Output format
+        #[arg(long, value_enum, default_value = "text")]
+        format: TextFormat,
     },
     /// Removes old nights; without --yes it only lists them
     ///
@@ -188,6 +199,9 @@ pub enum Action {
         /// Remove them
         #[arg(long)]
         yes: bool,
+        /// Output format
+        #[arg(long, value_enum, default_value = "text")]
+        format: TextFormat,
     },
 }
 
@@ -205,7 +219,7 @@ impl Action {
             }
             Self::Acknowledge { folder, what } => {
                 let folders = std::slice::from_ref(folder);
-                let found = night_means(folders, |key| key.metric.is_primary())?;
+                let found = night_means(folders, Metric::is_primary)?;
                 let history = history_of(found, folders, None)?;
                 let rows = history.unacknowledged().flat_map(|one| &one.rows);
                 let rows: BTreeSet<String> = rows.map(|row| row.row.clone()).collect();
@@ -223,40 +237,71 @@ impl Action {
                 unpin(folder, name)?;
                 ui.note(&format!("{name}: no longer pinned"));
             }
-            Self::Pins { folder } => {
-                let lines = pins(folder)?
-                    .into_iter()
-                    .map(|(name, pin)| format!("{name}  {}  {}\n", pin.at, pin.records.join(" ")));
-                ui.print(&lines.collect::<String>())?;
+            Self::Pins { folder, format } => {
+                let pins = pins(folder)?;
+                let line = |(name, pin): (&String, &Pin)| {
+                    format!("{name}  {}  {}\n", pin.at, pin.records.join(" "))
+                };
+                let text = match format {
+                    TextFormat::Json => versioned_json("pins", &PinsJson { pins })?,
+                    TextFormat::Text => pins.iter().map(line).collect(),
+                };
+                ui.print(&text)?;
             }
-            Self::Prune { folder, keep, before, yes } => {
+            Self::Prune { folder, keep, before, yes, format } => {
                 let keep = match (keep, before) {
                     (Some(count), _) => Keep::Last(*count),
                     (None, before) => Keep::Since(before.clone().unwrap_or_default()),
                 };
-                prune(folder, &keep, *yes, ui)?;
+                prune(folder, &keep, *yes, *format, ui)?;
             }
         }
         Ok(ExitCode::Done)
     }
 }
 
-fn prune(folder: &Path, keep: &Keep, yes: bool, ui: &Ui) -> Result<(), ExpectedError> {
+/// The pinned baselines by name.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(title = "gpubench history pins")]
+pub struct PinsJson {
+    pins: Pins,
+}
+
+/// Nights that go.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(title = "gpubench history prune")]
+pub struct PruneJson {
+    /// Whether they were removed, rather than listed.
+    removed: bool,
+    #[serde(flatten)]
+    nights: Pruning,
+}
+
+fn prune(
+    folder: &Path,
+    keep: &Keep,
+    yes: bool,
+    format: TextFormat,
+    ui: &Ui,
+) -> Result<(), ExpectedError> {
     let found = pruning(folder, keep)?;
     for line in &found.stay {
         ui.note(&format!("stays: {line}"));
     }
     let mut removed = 0;
-    for (record, began) in &found.remove {
+    for Old { record, began } in &found.remove {
         let name = record.display();
-        if !yes {
-            ui.print(&format!("would remove {name}, which began at {began}\n"))?;
+        let line = if !yes {
+            format!("would remove {name}, which began at {began}\n")
         } else if remove(record)? {
             removed += 1;
-            ui.print(&format!("removed {name}, which began at {began}\n"))?;
+            format!("removed {name}, which began at {began}\n")
         } else {
             removed += 1;
-            ui.print(&format!("removed the record in {name}; other files are left there\n"))?;
+            format!("removed the record in {name}; other files are left there\n")
+        };
+        if format == TextFormat::Text {
+            ui.print(&line)?;
         }
     }
     ui.note(&if yes {
@@ -265,5 +310,8 @@ fn prune(folder: &Path, keep: &Keep, yes: bool, ui: &Ui) -> Result<(), ExpectedE
         let count = counted(found.remove.len(), "night");
         format!("{count} would be removed; nothing was: --yes removes them")
     });
+    if format == TextFormat::Json {
+        ui.print(&versioned_json("prune", &PruneJson { removed: yes, nights: found })?)?;
+    }
     Ok(())
 }

@@ -23,7 +23,7 @@ use gpubench_record::{ExitCode, regular_file};
 use gpubench_reports::format::{self, DeviceLabels};
 use gpubench_reports::{RenderOptions, View};
 use gpubench_run::rfc3339_now;
-use gpubench_show::Look;
+use gpubench_show::{Labels, Look};
 use gpubench_store::RECORD_FILE;
 use gpubench_workloads::user_victim::process_tree::signal_process;
 use rustix::process::Signal;
@@ -324,7 +324,8 @@ impl Night<'_> {
             &self.metrics().join(metrics::name("figures", &opened.run.device.uuid)),
             &text,
         )?;
-        Ok(End { device: Some(DeviceLabels::of(&opened.run)), ..end })
+        let reason = Labels::of_records(&[&opened.run]).relabel(&end.reason);
+        Ok(End { reason, device: Some(DeviceLabels::of(&opened.run)), ..end })
     }
 
     fn compare(&self, history: &[Session], tonight: &Session) -> Result<Compared, ExpectedError> {

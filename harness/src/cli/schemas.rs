@@ -75,8 +75,9 @@ mod tests {
     use schemars::{JsonSchema, Schema};
     use serde_json::{Value, json};
 
-    use super::super::{command, plan};
+    use super::super::{command, export, history, plan};
     use super::{ALL, versioned};
+    use crate::verbs::recovery::UndoReport;
     use crate::verbs::{Rehearsed, listing, watch};
 
     /// The schema of what is printed: a field that is always printed is required.
@@ -122,6 +123,10 @@ mod tests {
             ("plan", schema_of::<plan::AsJson<'_>>()),
             ("rehearsal", schema_of::<Vec<Rehearsed>>()),
             ("watch", schema_of::<watch::line::Line>()),
+            ("cleanup", schema_of::<UndoReport>()),
+            ("export", schema_of::<export::Exported>()),
+            ("pins", schema_of::<history::PinsJson>()),
+            ("prune", schema_of::<history::PruneJson>()),
             ("list", schema_of::<Vec<listing::Entry<'_>>>()),
         ] {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/schema");

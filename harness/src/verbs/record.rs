@@ -176,7 +176,7 @@ fn input<'a>(run: &'a RunRecord, earlier: &'a [Vec<FaultResult>]) -> score::Scor
 
 /// Cells of older formats were excluded for disturbances that exclude none today: where no failed
 /// gate spoils the cell as a whole, it is measured.
-fn settle_outcomes(cells: &mut [CellResult]) {
+pub fn settle_outcomes(cells: &mut [CellResult]) {
     for cell in cells {
         let excluded = cell.outcome.outcome == OutcomeKind::Inconclusive && !cell.gates.is_empty();
         if excluded && cell.failed_gates(GateScope::Cell).next().is_none() {

@@ -26,6 +26,8 @@ use gpubench_record::counted;
 use gpubench_workloads::command::{Inherits, RUN, command};
 use gpubench_workloads::user_victim::process_tree::signal_process;
 use rustix::process::Signal;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{DeviceSession, verdict};
 use crate::error::ExpectedError;
@@ -35,7 +37,8 @@ use crate::error::ExpectedError;
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(50);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(title = "gpubench cleanup")]
 pub struct UndoReport {
     /// What was undone or left alone, one line for each run or change.
     pub lines: Vec<String>,

@@ -178,7 +178,7 @@ fn versions_beside_each_other_give_a_history_and_no_regression() -> TestResult {
         assert_eq!(found.sessions.len(), VERSIONS.len());
         let history = History::of(&found.sessions, found.left_out, &[], None)?;
         for (name, format) in HISTORY_FORMATS {
-            let text = render::history(&history, format, Look::PIPED)?;
+            let text = render::history(&history, format, Detail::Full, Look::PIPED)?;
             assert!(text.contains(kind) || text.len() > 100, "{name}: {text}");
         }
     }

@@ -20,8 +20,10 @@ pub struct Session {
     pub started_at: String,
     /// Real or virtual.
     pub kind: DeviceKind,
-    /// What may differ between two sessions, by name ([`crate::diff::comparability`]).
-    pub facts: BTreeMap<String, String>,
+    /// What may differ between two sessions, by name ([`crate::diff::comparability`]). Many nights
+    /// of a GPU share theirs.
+    #[serde(with = "shared")]
+    pub facts: Arc<BTreeMap<String, String>>,
     /// Labels that the user gave the run.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
@@ -116,8 +118,8 @@ impl Session {
 
     /// The session with one mean for each series of the rows to keep, for a look at many sessions:
     /// without blocks, trials, repeated cells, and parts.
-    pub fn with_means_of(mut self, keep: impl Fn(&RowKey) -> bool) -> Self {
-        self.rows.retain(|key, row| keep(key) && row.count().is_none());
+    pub fn with_means_of(mut self, keep: impl Fn(Metric) -> bool) -> Self {
+        self.rows.retain(|key, row| keep(key.metric) && row.count().is_none());
         for row in self.rows.values_mut() {
             if let Row::Measured(series) = row {
                 // A figure that is not finite stays for the reader of the series to refuse.
@@ -170,6 +172,17 @@ impl RowKey {
 pub struct Keys(Mutex<BTreeSet<Arc<RowKey>>>);
 
 impl Keys {
+    /// The one key that is equal to this one.
+    pub fn of(&self, key: RowKey) -> Arc<RowKey> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = known.get(&key) {
+            return Arc::clone(key);
+        }
+        let key = Arc::new(key);
+        known.insert(Arc::clone(&key));
+        key
+    }
+
     /// The session with these keys in place of equal ones of its own.
     pub fn shared(&self, mut session: Session) -> Session {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,6 +197,24 @@ impl Keys {
             })
             .collect();
         session
+    }
+}
+
+/// A map that sessions share is the map in JSON.
+pub mod shared {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    type Facts = BTreeMap<String, String>;
+
+    pub fn serialize<S: Serializer>(facts: &Arc<Facts>, serializer: S) -> Result<S::Ok, S::Error> {
+        facts.as_ref().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Facts>, D::Error> {
+        Ok(Arc::new(Facts::deserialize(deserializer)?))
     }
 }
 
@@ -219,7 +250,7 @@ impl Session {
             name: name.to_owned(),
             started_at: name.to_owned(),
             kind: DeviceKind::Virtual,
-            facts: BTreeMap::new(),
+            facts: Arc::default(),
             labels: BTreeMap::new(),
             margins: None,
             levels: BTreeMap::new(),

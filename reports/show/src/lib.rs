@@ -16,6 +16,7 @@ mod tests;
 use gpubench_record::acts;
 
 pub use data::{csv, inert, json, junit};
+pub use fit::wrap_words;
 pub use labels::Labels;
 pub use markdown::escape as markdown_escape;
 pub use model::{

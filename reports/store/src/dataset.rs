@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::error::StoreError;
@@ -35,6 +34,8 @@ pub const TEXTS: [&str; 19] = [
 ];
 const STARTED_AT: usize = 3;
 const RECORD: usize = 4;
+const METRIC: &str = "metric";
+const SESSION: &str = "session";
 
 const COLUMNS: [(&str, Kind); TEXTS.len() + 8] = {
     let mut all = [("", Kind::Text); TEXTS.len() + 8];
@@ -149,7 +150,7 @@ pub fn compact(dir: &Path) -> Result<(), StoreError> {
         let rows = rows?;
         let (mut known, mut kept) = (BTreeSet::new(), Vec::new());
         for rows in &rows {
-            let figures = figures_of(rows, &TEXTS)?;
+            let figures = figures_of(rows, &TEXTS, |_| true)?;
             let new: BTreeSet<&str> = figures.iter().map(|one| one.texts[RECORD]).collect();
             kept.extend(figures.into_iter().filter(|one| !known.contains(one.texts[RECORD])));
             known.extend(new);
@@ -170,65 +171,65 @@ pub fn is_dataset(dir: &Path) -> bool {
         .any(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with("month=")))
 }
 
-/// Reads the figures of each record, once, file by file; those of a record stand together. Of the
-/// texts only `texts` are read, and the record; the others are empty.
+/// Reads the figures of each record, once, file by file. Of the texts only `texts` are read, and
+/// the record; the others are empty. `parts` makes of rows that stand together, some of which can
+/// be of a record that began before them or goes on behind them, what each of their records has
+/// there; it runs on several threads, and gets the rows whose metric is to `keep` and those with
+/// the text of their session. `each` gets all that was made of a record.
 /// Fails when a file cannot be read.
-pub fn each_record(
+pub fn each_record<T: Send>(
     dir: &Path,
     texts: &[&str],
-    mut each: impl FnMut(&[Figure<'_>]),
+    keep: impl Fn(&str) -> bool + Sync,
+    parts: impl Fn(&[Figure<'_>]) -> Vec<(String, T)> + Sync,
+    mut each: impl FnMut(Vec<T>),
 ) -> Result<(), StoreError> {
-    let texts = [texts, &[TEXTS[RECORD]]].concat();
+    let texts = [texts, &[TEXTS[RECORD], METRIC, SESSION]].concat();
     let numbers = COLUMNS[TEXTS.len()..].iter().map(|(name, _)| *name);
     let names: Vec<&str> = texts.iter().copied().chain(numbers).collect();
     let folders = std::fs::read_dir(dir).map_err(StoreError::io("list", dir))?;
     let mut known = BTreeSet::new();
     for folder in folders.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
         for path in files(&folder)? {
-            let reader = Reader::open(&path, &TABLE)?;
-            for range in whole_records(&reader)? {
-                let rows = reader.read(range, &names)?;
-                let figures = figures_of(&rows, &texts)?;
-                for one in figures.chunk_by(|a, b| a.texts[RECORD] == b.texts[RECORD]) {
-                    if known.insert(one[0].texts[RECORD].to_owned()) {
-                        each(one);
+            let decode = |rows: &Rows<'_>, _| Ok(parts(&figures_of(rows, &texts, &keep)?));
+            let mut last: Option<(String, Vec<T>)> = None;
+            let mut end = |(record, all): (String, Vec<T>)| {
+                if known.insert(record) {
+                    each(all);
+                }
+            };
+            Reader::open(&path, &TABLE)?.for_each_chunk(&names, decode, |found| {
+                for (record, part) in found {
+                    match &mut last {
+                        Some((same, all)) if *same == record => all.push(part),
+                        _ => last.replace((record, vec![part])).into_iter().for_each(&mut end),
                     }
                 }
-            }
+                Ok(())
+            })?;
+            last.into_iter().for_each(end);
         }
     }
     Ok(())
 }
 
-/// Rows of about a row group each, so that a file of any size needs little memory; no record is
-/// divided.
-fn whole_records(reader: &Reader) -> Result<Vec<Range<usize>>, StoreError> {
-    let rows = reader.read(0..reader.row_count(), &[TEXTS[RECORD]])?;
-    let records = rows.text(TEXTS[RECORD])?;
-    let (mut ranges, mut begin) = (Vec::new(), 0);
-    for chunk in reader.chunks() {
-        let mut end = chunk.end;
-        while end < records.len() && end > begin && records[end - 1] == records[end] {
-            end -= 1;
-        }
-        if end > begin {
-            ranges.push(begin..end);
-            begin = end;
-        }
-    }
-    Ok(ranges)
-}
-
-fn figures_of<'a>(rows: &'a Rows<'_>, read: &[&str]) -> Result<Vec<Figure<'a>>, StoreError> {
+/// The figures of rows whose metric is to keep, and of those with the text of their session.
+fn figures_of<'a>(
+    rows: &'a Rows<'_>,
+    read: &[&str],
+    keep: impl Fn(&str) -> bool,
+) -> Result<Vec<Figure<'a>>, StoreError> {
     let column = |name: &&str| read.contains(name).then(|| rows.text(name)).transpose();
     let texts: Result<Vec<Option<Vec<&str>>>, _> = TEXTS.iter().map(column).collect();
     let texts = texts?;
+    let (metrics, sessions) = (rows.text(METRIC)?, rows.text(SESSION)?);
     let numbers = |name| rows.f64(name);
     let (dose, value, lo, hi) =
         (numbers("dose")?, numbers("value")?, numbers("lo")?, numbers("hi")?);
     let (down, up) = (numbers("down")?, numbers("up")?);
     let (blocks, bound) = (rows.u32("blocks")?, rows.bool("bound")?);
-    let figures = (0..rows.count()).map(|row| Figure {
+    let kept = (0..rows.count()).filter(|row| !sessions[*row].is_empty() || keep(metrics[*row]));
+    let figures = kept.map(|row| Figure {
         texts: std::array::from_fn(|column| texts[column].as_ref().map_or("", |all| all[row])),
         dose: dose[row],
         value: value[row],
@@ -340,14 +341,19 @@ mod tests {
         let [file] = files(&folder)?.try_into().map_err(|_| "not one file")?;
         let reader = Reader::open(&file, &TABLE)?;
         let rows = reader.read(0..reader.row_count(), &TABLE.names())?;
-        let found = figures_of(&rows, &TEXTS)?;
+        let found = figures_of(&rows, &TEXTS, |_| true)?;
         let gpus: Vec<&str> = found.iter().map(|one| one.texts[1]).collect();
         assert_eq!(gpus, ["g1", "g2", "g3"]);
         assert_eq!(found[0].ends, [0.4, 0.6]);
         // Once each, of a file that has one twice as well.
         write(&folder, "export", figures("a", january, &["g2", "g1"]))?;
         let mut records = Vec::new();
-        each_record(path, &[], |one| records.push((one[0].texts[RECORD].to_owned(), one.len())))?;
+        // Rows of a record that came in two parts.
+        let parts = |rows: &[Figure<'_>]| -> Vec<(String, String)> {
+            let name = |one: &Figure<'_>| one.texts[RECORD].to_owned();
+            rows.iter().map(|one| (name(one), name(one))).collect()
+        };
+        each_record(path, &[], |_| true, parts, |one| records.push((one[0].clone(), one.len())))?;
         records.sort();
         let of = |name: &str, count| (name.to_owned(), count);
         assert_eq!(records, [of("a", 2), of("b", 1), of("c", 1)]);

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use gpubench_compare::session::Bounds;
+use gpubench_compare::session::{self, Bounds, Keys};
 use gpubench_compare::{Dose, Metric, Row, RowKey, Series, Session};
 use gpubench_record::{DeviceKind, Margins};
 use gpubench_stats::{Confidence, Effect};
@@ -15,10 +15,11 @@ use crate::error::ExpectedError;
 use crate::verbs::verdict::from_store;
 
 /// What a session is beside its rows.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Head {
     kind: DeviceKind,
-    facts: BTreeMap<String, String>,
+    #[serde(with = "session::shared")]
+    facts: Arc<BTreeMap<String, String>>,
     labels: BTreeMap<String, String>,
     margins: Option<Margins>,
 }
@@ -87,100 +88,139 @@ pub fn figures_of<'a>(
 }
 
 /// The texts of a figure that make a session and its rows.
-const READ: [&str; 7] =
-    ["started_at", "variant", "axis", "victim", "aggressor", "metric", "session"];
+const READ: [&str; 5] = ["started_at", "variant", "axis", "victim", "aggressor"];
 
 /// The sessions of a dataset, with the mean of each row to keep. Rows without figures are not in a
 /// dataset.
 pub(super) fn sessions_of(
     dir: &Path,
-    keep: impl Fn(&RowKey) -> bool,
+    keep: impl Fn(Metric) -> bool + Sync,
 ) -> Result<Vec<Session>, ExpectedError> {
-    let (mut keys, mut found) = (Keys::default(), Vec::new());
-    let read = dataset::each_record(dir, &READ, |figures| {
-        found.push(session_of(dir, figures, |one| keys.of(one, &keep)));
-    });
-    read.map_err(|error| from_store(dir, error))?;
+    let (shared, mut found) = (Shared::default(), Vec::new());
+    // A metric that is not known is kept for the error that names it.
+    let is_kept = |name: &str| metric_of(name).is_none_or(&keep);
+    let parts = |figures: &[Figure<'_>]| shared.parts(figures, &keep);
+    dataset::each_record(dir, &READ, is_kept, parts, |parts| found.push(session_of(dir, parts)))
+        .map_err(|error| from_store(dir, error))?;
     found.into_iter().collect()
+}
+
+fn metric_of(name: &str) -> Option<Metric> {
+    Metric::ALL.into_iter().find(|one| one.as_str() == name)
 }
 
 fn text<'a>(figure: &Figure<'a>, column: &str) -> &'a str {
     TEXTS.iter().position(|name| *name == column).map_or("", |at| figure.texts[at])
 }
 
-/// The keys of rows, each made once for all records; none for a row that is not kept.
+fn text_of(figures: &[Figure<'_>], column: &str) -> String {
+    figures.first().map_or_else(String::new, |first| text(first, column).to_owned())
+}
+
+/// What some rows have of a record.
+struct Part {
+    record: String,
+    started_at: String,
+    head: Option<Head>,
+    rows: Vec<(Arc<RowKey>, Row)>,
+}
+
+/// What records have in common, made once for all: the keys of their rows, and their facts, which
+/// most nights of a GPU share.
 #[derive(Default)]
-struct Keys {
-    known: HashMap<String, Option<Arc<RowKey>>>,
-    name: String,
+struct Shared {
+    keys: Keys,
+    heads: Mutex<HashMap<String, Head>>,
 }
 
-impl Keys {
-    /// The key of a figure; fails with the name of an unknown metric.
-    fn of<'a>(
-        &mut self,
-        figure: &Figure<'a>,
-        keep: impl Fn(&RowKey) -> bool,
-    ) -> Result<Option<Arc<RowKey>>, &'a str> {
-        let columns = ["metric", "variant", "axis", "victim", "aggressor"];
-        let [metric, variant, axis, victim, aggressor] = columns.map(|name| text(figure, name));
-        self.name.clear();
-        for part in [metric, variant, axis, victim, aggressor, &figure.dose.to_string()] {
-            self.name.push_str(part);
-            self.name.push('\n');
+impl Shared {
+    /// What the figures have of each record, or why they cannot be read.
+    fn parts(
+        &self,
+        figures: &[Figure<'_>],
+        keep: impl Fn(Metric) -> bool,
+    ) -> Vec<(String, Result<Part, String>)> {
+        let mut keys = HashMap::new();
+        let of_record = figures.chunk_by(|a, b| text(a, "record") == text(b, "record"));
+        let part = |figures: &_| (text_of(figures, "record"), self.part(figures, &keep, &mut keys));
+        of_record.map(part).collect()
+    }
+
+    fn part<'a>(
+        &self,
+        figures: &[Figure<'a>],
+        keep: impl Fn(Metric) -> bool,
+        keys: &mut HashMap<([&'a str; 5], u64), Arc<RowKey>>,
+    ) -> Result<Part, String> {
+        let [record, started_at] = ["record", "started_at"].map(|name| text_of(figures, name));
+        let mut part = Part { record, started_at, head: None, rows: Vec::new() };
+        for one in figures {
+            if let Some(session) = Some(text(one, "session")).filter(|text| !text.is_empty()) {
+                part.head = Some(self.head(session)?);
+            }
+            let name = text(one, "metric");
+            let metric = metric_of(name).ok_or_else(|| format!("unknown metric {name:?}"))?;
+            if keep(metric) {
+                let columns = ["metric", "variant", "axis", "victim", "aggressor"];
+                let of_row = (columns.map(|name| text(one, name)), one.dose.to_bits());
+                let key = keys.entry(of_row).or_insert_with(|| self.key(one, metric));
+                part.rows.push((Arc::clone(key), row_of(one, metric)));
+            }
         }
-        if let Some(key) = self.known.get(&self.name) {
-            return Ok(key.clone());
+        Ok(part)
+    }
+
+    fn head(&self, text: &str) -> Result<Head, String> {
+        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(head) = heads.get(text) {
+            return Ok(head.clone());
         }
-        let known = Metric::ALL.into_iter().find(|one| one.as_str() == metric);
-        let key = RowKey {
-            variant: variant.to_owned(),
-            axis: axis.to_owned(),
-            victim: victim.to_owned(),
-            aggressor: Some(aggressor.to_owned()).filter(|name| !name.is_empty()),
+        let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        Ok(heads.entry(text.to_owned()).or_insert(head).clone())
+    }
+
+    fn key(&self, figure: &Figure<'_>, metric: Metric) -> Arc<RowKey> {
+        let of = |name| text(figure, name).to_owned();
+        self.keys.of(RowKey {
+            variant: of("variant"),
+            axis: of("axis"),
+            victim: of("victim"),
+            aggressor: Some(of("aggressor")).filter(|name| !name.is_empty()),
             dose: Dose::below_1(figure.dose),
-            metric: known.ok_or(metric)?,
-        };
-        let key = keep(&key).then(|| Arc::new(key));
-        self.known.insert(self.name.clone(), key.clone());
-        Ok(key)
+            metric,
+        })
     }
 }
 
-fn session_of<'a>(
-    dir: &Path,
-    figures: &[Figure<'a>],
-    mut key: impl FnMut(&Figure<'a>) -> Result<Option<Arc<RowKey>>, &'a str>,
-) -> Result<Session, ExpectedError> {
-    let Some(first) = figures.first() else {
-        return Err(ExpectedError::internal("a record of a dataset without a figure"));
-    };
-    let name = text(first, "record");
+fn row_of(figure: &Figure<'_>, metric: Metric) -> Row {
+    let mean = if metric.is_log() { figure.value.ln() } else { figure.value };
+    let [down, up] = figure.moved;
+    let (bounds, is_bound) = (Bounds { down, up }, figure.is_bound);
+    Row::Measured(Series { blocks: vec![mean], bounds, is_bound, ..Series::default() })
+}
+
+fn session_of(dir: &Path, parts: Vec<Result<Part, String>>) -> Result<Session, ExpectedError> {
     let unreadable = |what: String| {
-        ExpectedError::unreadable_record(dir, format!("record {name} of the dataset: {what}"))
+        ExpectedError::unreadable_record(dir, format!("a record of the dataset: {what}"))
     };
-    let mut rows = BTreeMap::new();
-    for one in figures {
-        let key = key(one).map_err(|metric| unreadable(format!("unknown metric {metric:?}")))?;
-        let Some(key) = key else { continue };
-        let mean = if key.metric.is_log() { one.value.ln() } else { one.value };
-        let [down, up] = one.moved;
-        let (bounds, is_bound) = (Bounds { down, up }, one.is_bound);
-        let series = Series { blocks: vec![mean], bounds, is_bound, ..Series::default() };
-        rows.insert(key, Row::Measured(series));
+    let parts: Result<Vec<Part>, String> = parts.into_iter().collect();
+    let (mut rows, mut head, mut names) = (Vec::new(), None, None);
+    for part in parts.map_err(unreadable)? {
+        rows.extend(part.rows);
+        head = head.or(part.head);
+        names.get_or_insert((part.record, part.started_at));
     }
-    let session = figures.iter().map(|one| text(one, "session")).find(|text| !text.is_empty());
-    let head: Head = serde_json::from_str(session.unwrap_or_default())
-        .map_err(|error| unreadable(error.to_string()))?;
+    let (record, started_at) = names.unwrap_or_default();
+    let head = head.ok_or_else(|| unreadable(format!("{record} has no text of its session")))?;
     Ok(Session {
-        name: format!("{}/{name}", dir.display()),
-        started_at: text(first, "started_at").to_owned(),
+        name: format!("{}/{record}", dir.display()),
+        started_at,
         kind: head.kind,
         facts: head.facts,
         labels: head.labels,
         margins: head.margins,
         levels: BTreeMap::new(),
-        rows,
+        rows: rows.into_iter().collect(),
         doubts: Vec::new(),
         repeats: BTreeMap::new(),
         work: BTreeMap::new(),

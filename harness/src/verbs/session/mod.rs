@@ -10,28 +10,29 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use folders::record_folders;
 use gpubench_compare::diff::{Options, diff};
 use gpubench_compare::render::{Detail, diff_page};
 use gpubench_compare::session::{Doubts, Keys, Work};
-use gpubench_compare::{RowKey, Session};
-use gpubench_judge::figures;
+use gpubench_compare::{Metric, Session};
+use gpubench_judge::figures::{Cells, Reading as CellReading};
+use gpubench_judge::score;
 use gpubench_record::{Axis, RunRecord, Thresholds};
 use gpubench_show::Page;
 use gpubench_store::Record;
 use gpubench_store::{RECORD_FILE, Reading};
 
 use super::open::{Checked, checked, checked_run};
-use super::record::{rescore, score_opened};
+use super::record::{rescore, score_opened, settle_outcomes};
 use super::{open, verdict};
 use crate::error::ExpectedError;
 
 pub use dataset::{figures_of, head_of, id};
 pub use facts::known_spread;
 pub use nights::{
-    Keep, Pin, Pins, Pruning, acknowledge, acknowledged, declare, declared, pin, pinned, pins,
+    Keep, Old, Pin, Pins, Pruning, acknowledge, acknowledged, declare, declared, pin, pinned, pins,
     pruning, remove, unpin,
 };
 
@@ -82,14 +83,15 @@ pub fn nights(folders: &[PathBuf]) -> Result<Sessions, ExpectedError> {
 /// Records that are in memory at once.
 const AT_ONCE: usize = 2048;
 
-/// Reads the records of folders of nights in parts, through the index, without unreadable ones.
+/// Reads the figures of the records of folders of nights in parts, through the index, without
+/// unreadable ones. What a record says of its figures is not checked.
 pub fn each_night(
     arguments: &[PathBuf],
     mut each: impl FnMut(Sessions) -> Result<(), ExpectedError>,
 ) -> Result<(), ExpectedError> {
     for part in record_folders(arguments)?.chunks(AT_ONCE) {
         let mut found = Sessions::default();
-        for read in folders::map(part, |one| indexed(&one.path)) {
+        for read in folders::map(part, |one| figures(&one.path)) {
             match read {
                 Ok(session) => found.sessions.push(session),
                 Err(error) => found.left_out.push(error.to_string()),
@@ -114,7 +116,7 @@ pub fn nights_so_far(folder: &Path) -> Result<Sessions, ExpectedError> {
 /// little memory. A folder can also be a dataset, which is read in their place.
 pub fn night_means(
     folders: &[PathBuf],
-    keep: impl Fn(&RowKey) -> bool + Sync,
+    keep: impl Fn(Metric) -> bool + Sync,
 ) -> Result<Sessions, ExpectedError> {
     let (datasets, folders): (Vec<PathBuf>, Vec<PathBuf>) =
         folders.iter().cloned().partition(|dir| gpubench_store::dataset::is_dataset(dir));
@@ -205,18 +207,42 @@ fn indexed(dir: &Path) -> Result<Session, ExpectedError> {
     Ok(session)
 }
 
+/// The session of a record by the index, else with its figures alone. Scoring takes a quarter of
+/// the time of reading, and figures do not depend on it.
+fn figures(dir: &Path) -> Result<Session, ExpectedError> {
+    let known = folders::Sources::of(dir).and_then(|sources| folders::load(dir, &sources));
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let _alone = alone(dir);
+    let record = open(dir)?;
+    if record.is_rebuilt() {
+        return session_of(dir, record);
+    }
+    let mut run = record.into_run();
+    settle_outcomes(&mut run.cells);
+    score::VERSION.clone_into(&mut run.scoring);
+    Ok(of_record(dir, &run, &[], Vec::new()))
+}
+
 /// The size from which records are read one at a time, so that reading takes the memory of one.
 const LARGE_BYTES: u64 = 64 << 20;
 
 /// Held while such a record is read.
 static LARGE: Mutex<()> = Mutex::new(());
 
+fn alone(dir: &Path) -> Option<MutexGuard<'static, ()>> {
+    let bytes = std::fs::metadata(dir.join(RECORD_FILE)).map_or(0, |file| file.len());
+    (bytes > LARGE_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// Reads one record.
 fn session(dir: &Path) -> Result<Session, ExpectedError> {
-    let bytes = std::fs::metadata(dir.join(RECORD_FILE)).map_or(0, |file| file.len());
-    let _alone =
-        (bytes > LARGE_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
-    let record = open(dir)?;
+    let _alone = alone(dir);
+    session_of(dir, open(dir)?)
+}
+
+fn session_of(dir: &Path, record: Record) -> Result<Session, ExpectedError> {
     let mut losses = Vec::new();
     let telemetry = telemetry(&record, &mut losses);
     let mut checked = if record.is_rebuilt() {
@@ -284,7 +310,7 @@ fn of_record(
         [facts::SM_CLOCK, facts::POWER].map(|metric| facts::Means::of(telemetry, metric));
     let mut rows = facts::proportions_of(run);
     let mut repeats = BTreeMap::new();
-    match figures::Cells::index(&run.plan, &run.cells, figures::Reading::Printed) {
+    match Cells::index(&run.plan, &run.cells, CellReading::Printed) {
         Ok(cells) => {
             let source = rows::Source { run, cells: &cells, clocks: &clocks, powers: &powers };
             rows.extend(source.rows());
@@ -301,7 +327,7 @@ fn of_record(
         name: dir.display().to_string(),
         started_at: run.provenance.started_at.clone(),
         kind: run.device.kind,
-        facts: facts::of(run),
+        facts: Arc::new(facts::of(run)),
         labels: run.provenance.labels.clone(),
         margins: run.plan.margins,
         levels: facts::levels(telemetry),

@@ -14,6 +14,7 @@ use gpubench_store::{
     CELLS_FOLDER, CHECKSUMS_FILE, EVENTS_FILE, LATENCIES_FILE, RECORD_FILE, SAMPLES_FILE,
     TELEMETRY_FILE, TELEMETRY_LOG_FILE,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::folders::record_folders;
@@ -117,7 +118,7 @@ fn time_of(at: &str) -> Result<String, String> {
 /// The file in a folder of nights.
 const PINS_FILE: &str = "baselines.json";
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pin {
     /// RFC 3339 time in UTC at which it was pinned.
@@ -228,10 +229,18 @@ pub enum Keep {
     Since(String),
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+/// A night that is older than what is kept.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Old {
+    pub record: PathBuf,
+    /// When it began.
+    pub began: String,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pruning {
-    /// Records that go, the oldest first, with the time at which each began.
-    pub remove: Vec<(PathBuf, String)>,
+    /// Records that go, the oldest first.
+    pub remove: Vec<Old>,
     /// Old records that stay, with the reason; one line each.
     pub stay: Vec<String>,
 }
@@ -256,7 +265,7 @@ pub fn pruning(folder: &Path, keep: &Keep) -> Result<Pruning, ExpectedError> {
         } else if path.is_symlink() {
             "it is a link"
         } else {
-            pruning.remove.push((path, session.started_at.clone()));
+            pruning.remove.push(Old { record: path, began: session.started_at.clone() });
             continue;
         };
         pruning.stay.push(format!("{}: {why}", session.name));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gpubench_compare::diff::{Conclusion, DiffRow, Options, Report, Verdict, diff};
 use gpubench_compare::render::{Detail, Format};
-use gpubench_compare::{Metric, Row, render};
+use gpubench_compare::{Row, RowKey, render};
 use gpubench_plan::profile::Overrides;
 use gpubench_record::{CellFigures, CellResult, Condition, Ends, Gate, GateState, Json, Outcome};
 use gpubench_stats::ScheduleRng;
@@ -202,7 +202,7 @@ fn sessions_share_the_keys_of_their_rows() -> TestResult {
 fn means_are_those_of_all_blocks() -> TestResult {
     let folder = nights_of(1, usize::MAX)?;
     let whole = read_all(folder.path())?;
-    let means = night_means(&[folder.path().to_owned()], |key| key.metric.is_primary())?;
+    let means = night_means(&[folder.path().to_owned()], Metric::is_primary)?;
     let mut rows = 0;
     for (key, row) in &means.sessions[0].rows {
         let (Some(mean), Some(all)) = (row.series(), whole[0].rows[key].series()) else {
@@ -229,8 +229,10 @@ fn nights_of_a_dataset_are_those_of_their_folders() -> TestResult {
         }
         Ok(())
     })?;
-    let keep = |key: &RowKey| key.metric.is_primary();
-    let (own, found) = (night_means(&folders, keep)?, night_means(&[dir.path().to_owned()], keep)?);
+    let (own, found) = (
+        night_means(&folders, Metric::is_primary)?,
+        night_means(&[dir.path().to_owned()], Metric::is_primary)?,
+    );
     let mut rows = 0;
     for (own, found) in own.sessions.iter().zip(&found.sessions) {
         let head = |one: &Session| {
@@ -258,7 +260,7 @@ fn old_nights_go_and_pinned_unfinished_and_foreign_files_stay() -> TestResult {
     std::fs::create_dir(night("running"))?;
     std::fs::write(night("running").join(EVENTS_FILE), "")?;
     let names = |pruning: &Pruning| -> Vec<String> {
-        let paths = pruning.remove.iter().map(|(path, _)| path.file_name());
+        let paths = pruning.remove.iter().map(|old| old.record.file_name());
         paths.flatten().map(|name| name.to_string_lossy().into_owned()).collect()
     };
     let since = Keep::Since("2026-01-04T00:00:00Z".to_owned());
@@ -279,7 +281,7 @@ fn old_nights_go_and_pinned_unfinished_and_foreign_files_stay() -> TestResult {
     assert!(stay.contains("running"), "{stay}");
 
     std::fs::write(night("n2").join("notes.txt"), "mine")?;
-    let gone: Result<Vec<bool>, _> = found.remove.iter().map(|(path, _)| remove(path)).collect();
+    let gone: Result<Vec<bool>, _> = found.remove.iter().map(|old| remove(&old.record)).collect();
     assert_eq!(gone?, [true, false]);
     assert!(!night("n0").exists() && night("n2/notes.txt").exists());
     let left: Vec<PathBuf> =

@@ -3,7 +3,8 @@
 //! A fact that must be equal has one value in all sessions. A profile may have several: the same on
 //! both sides, or one for each seed, which the hash of older records covers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -262,13 +263,17 @@ fn differing_keys(before: &[Session], after: &[Session]) -> Vec<KeyDifference> {
     names.into_iter().filter_map(of_key).collect()
 }
 
+/// The facts of the sessions, once of those that follow each other and share them.
+fn facts(side: &[Session]) -> impl Iterator<Item = &BTreeMap<String, String>> {
+    side.chunk_by(|one, next| Arc::ptr_eq(&one.facts, &next.facts)).map(|same| &*same[0].facts)
+}
+
 fn values<'a>(side: &'a [Session], name: &str) -> BTreeSet<&'a str> {
-    let found = side.iter().filter_map(|session| session.facts.get(name));
-    found.map(String::as_str).collect()
+    facts(side).filter_map(|facts| facts.get(name)).map(String::as_str).collect()
 }
 
 fn named<'a>(side: &'a [Session], prefix: &str) -> BTreeSet<&'a str> {
-    let names = side.iter().flat_map(|session| session.facts.keys());
+    let names = facts(side).flat_map(BTreeMap::keys);
     names.map(String::as_str).filter(|name| name.starts_with(prefix)).collect()
 }
 
@@ -309,10 +314,12 @@ mod tests {
     fn side(facts: &[&[(&str, &str)]]) -> Vec<Session> {
         let session = |facts: &&[(&str, &str)]| Session {
             kind: DeviceKind::Real,
-            facts: facts
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
+            facts: Arc::new(
+                facts
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect(),
+            ),
             levels: BTreeMap::from([("sm_clock_mhz".to_owned(), 1980.0)]),
             ..Session::empty("")
         };

@@ -8,6 +8,7 @@ mod doubts;
 mod repeated;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gpubench_record::{ExitCode, Margins};
 use gpubench_stats::power::Test;
@@ -69,9 +70,11 @@ fn session(name: &str, world: World, rng: &mut ScheduleRng) -> Session {
         }
     }
     Session {
-        facts: ["driver", "profile", "calibration", "device"]
-            .map(|name| (name.to_owned(), "one".to_owned()))
-            .into(),
+        facts: Arc::new(
+            ["driver", "profile", "calibration", "device"]
+                .map(|name| (name.to_owned(), "one".to_owned()))
+                .into(),
+        ),
         rows,
         ..Session::empty(name)
     }
@@ -178,7 +181,7 @@ fn each_exit_status_has_its_comparison() {
     let noisy = side("d", World { sd: 0.1, ..world }, &mut rng);
     let mut other = equal.clone();
     for session in &mut other {
-        session.facts.insert("driver".to_owned(), "two".to_owned());
+        Arc::make_mut(&mut session.facts).insert("driver".to_owned(), "two".to_owned());
     }
     let code = |before: &[Session], after: &[Session], options: &Options| {
         diff(before, after, options).unwrap().exit
@@ -219,7 +222,7 @@ fn each_conclusion_has_its_comparison_and_its_last_line() {
     let [equal, worse] = [0.0, 0.3].map(|by| of(by, 0.001, &mut rng));
     let noisy = of(0.0, 0.2, &mut rng);
     let mut other = equal.clone();
-    other[0].facts.insert("driver".to_owned(), "two".to_owned());
+    Arc::make_mut(&mut other[0].facts).insert("driver".to_owned(), "two".to_owned());
     for (before, after, conclusion, exit, last) in [
         (&before[..], &other[..], NotComparable, 20, "side by side. exit 20"),
         (&before, &worse, Regression, 30, "3 regressions. exit 30"),
@@ -250,7 +253,7 @@ fn virtual_sessions_are_never_compared_with_real_ones() {
     let before = side("a", WORLD, &mut rng);
     let mut real = before.clone();
     for session in &mut real {
-        session.facts.insert("device".to_owned(), "real".to_owned());
+        Arc::make_mut(&mut session.facts).insert("device".to_owned(), "real".to_owned());
     }
     let forced = Options { force: true, ..Options::default() };
     let report = diff(&before, &real, &forced).unwrap();

@@ -372,7 +372,8 @@ fn drifts(
     Ok(())
 }
 
-/// GPUs since whose last night most others have had at least two.
+/// GPUs since whose last night most others have had at least two. The sessions are in the order of
+/// their start.
 pub(super) fn missing(sessions: &[&Session], by: Option<&str>) -> Vec<Missing> {
     let mut nights: BTreeMap<&str, Vec<&Session>> = BTreeMap::new();
     for session in sessions {
@@ -387,8 +388,10 @@ pub(super) fn missing(sessions: &[&Session], by: Option<&str>) -> Vec<Missing> {
         // Where others have several sessions a night, so many are one.
         let mut since: Vec<usize> = others
             .map(|(_, of)| {
-                let newer = of.iter().filter(|one| one.started_at > last.started_at).count();
-                let beside = of.iter().filter(|one| one.started_at > first.started_at).count();
+                let after = |night: &Session| {
+                    of.len() - of.partition_point(|one| one.started_at <= night.started_at)
+                };
+                let (newer, beside) = (after(last), after(first));
                 newer / ((beside - newer) / (own.len() - 1).max(1)).max(1)
             })
             .collect();

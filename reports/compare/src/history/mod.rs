@@ -16,6 +16,7 @@ use gpubench_stats::change_point::{Search, change_points};
 use gpubench_stats::power::Test;
 use gpubench_stats::summary::mean;
 use gpubench_stats::{Confidence, change_point};
+use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -187,21 +188,23 @@ impl History {
         let margins = MarginsWish::default().over(sessions.iter());
         let mut ordered: Vec<&Session> = sessions.iter().collect();
         ordered.sort_by_key(|session| (&session.started_at, &session.name));
-        let mut series = Vec::new();
         let groups: Vec<_> = by_identity(&ordered, by).collect();
-        let events: Vec<_> = groups.iter().map(|(_, nights)| starts(nights, declared)).collect();
+        let events: Vec<_> =
+            groups.par_iter().map(|(_, nights)| starts(nights, declared)).collect();
         let families = families(&groups, &events);
-        for ((identity, nights), events) in groups.into_iter().zip(events) {
-            let across = across(&nights, &events, families)?;
-            let mut keys: Vec<&RowKey> = nights.iter().flat_map(|one| one.keys()).collect();
-            keys.sort();
-            keys.dedup();
-            for key in keys.into_iter().filter(|key| key.metric.is_primary()) {
-                let mut one = SeriesReport::of(&identity, key, &nights, &events, margins)?;
+        let series = groups.par_iter().zip(&events).map(|((identity, nights), events)| {
+            let across = across(nights, events, families)?;
+            let keys: BTreeSet<&RowKey> = nights.iter().flat_map(|one| one.keys()).collect();
+            let primary = keys.into_iter().filter(|key| key.metric.is_primary());
+            let series = primary.map(|key| {
+                let mut one = SeriesReport::of(identity, key, nights, events, margins)?;
                 one.crossings = across.iter().filter_map(|of| crossing(of, key)).collect();
-                series.push(one);
-            }
-        }
+                Ok(one)
+            });
+            series.collect::<Result<Vec<_>, _>>()
+        });
+        let series: Vec<Vec<SeriesReport>> = series.collect::<Result<_, _>>()?;
+        let series: Vec<SeriesReport> = series.into_iter().flatten().collect();
         let mut lost = lost;
         lost.extend(ordered.iter().flat_map(|session| {
             let losses = session.losses.iter();

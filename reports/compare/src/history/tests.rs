@@ -1,5 +1,7 @@
 //! Histories of simulated nights.
 
+use std::sync::Arc;
+
 use gpubench_record::Margins;
 use gpubench_show::Look;
 use gpubench_stats::ScheduleRng;
@@ -33,7 +35,7 @@ fn night(at: usize, driver: &str, centre: f64, rng: &mut ScheduleRng) -> Session
     let facts = [("driver", driver), ("uuid", "GPU-1"), ("profile", "p")];
     Session {
         started_at: format!("2026-01-01T00:00:{at:03}"),
-        facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        facts: Arc::new(facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
         rows: rows("mps", centre, 0.01, rng).map(|(key, row)| (key.into(), row)).into(),
         ..Session::empty(&format!("n{at:03}"))
     }
@@ -82,12 +84,16 @@ fn segments_are_compared_across_events_as_diff_compares_them() {
     assert_eq!((crossing.verdict, &crossing.figures), (Verdict::Regressed, &row.figures));
     assert_eq!((&crossing.between[0][..], &crossing.between[1][..]), ("n019", "n020"));
     assert_eq!(found.alerts[0].between, crossing.between);
-    let text = render::history(&found, Format::Text, Look::PIPED).unwrap();
+    let text = render::history(&found, Format::Text, render::Detail::Full, Look::PIPED).unwrap();
     assert!(text.contains("across n019 and n020: regressed, -9."), "{text}");
     // Without a step they are equal, other facts are named, and two single nights have no spread.
     let mut quiet = nights(40, 1, |at| (if at < 20 { "1" } else { "2" }, -1.0));
-    quiet[20..].iter_mut().for_each(|one| drop(one.facts.insert("cpu".to_owned(), "b".to_owned())));
-    quiet[..20].iter_mut().for_each(|one| drop(one.facts.insert("cpu".to_owned(), "a".to_owned())));
+    quiet[20..].iter_mut().for_each(|one| {
+        drop(Arc::make_mut(&mut one.facts).insert("cpu".to_owned(), "b".to_owned()))
+    });
+    quiet[..20].iter_mut().for_each(|one| {
+        drop(Arc::make_mut(&mut one.facts).insert("cpu".to_owned(), "a".to_owned()))
+    });
     let of = |nights: &[Session]| history(nights, &[]).series[0].crossings.clone();
     let equal = &of(&quiet)[0];
     assert_eq!(equal.verdict, Verdict::Unchanged);
@@ -100,12 +106,12 @@ fn segments_are_compared_across_events_as_diff_compares_them() {
         }
     }
     assert!(of(&starved).is_empty());
-    quiet[20..]
-        .iter_mut()
-        .for_each(|one| drop(one.facts.insert("ecc".to_owned(), "on".to_owned())));
-    quiet[..20]
-        .iter_mut()
-        .for_each(|one| drop(one.facts.insert("ecc".to_owned(), "off".to_owned())));
+    quiet[20..].iter_mut().for_each(|one| {
+        drop(Arc::make_mut(&mut one.facts).insert("ecc".to_owned(), "on".to_owned()))
+    });
+    quiet[..20].iter_mut().for_each(|one| {
+        drop(Arc::make_mut(&mut one.facts).insert("ecc".to_owned(), "off".to_owned()))
+    });
     assert_eq!(of(&quiet)[0].reason.as_deref(), Some("not comparable by: ecc"));
 }
 
@@ -173,8 +179,9 @@ fn a_changed_profile_is_an_event_and_profiles_that_alternate_have_series_of_thei
         let mut sessions = nights(10, 3, |at| ("1", if is_new(at) { -1.2 } else { -1.0 }));
         for (at, session) in sessions.iter_mut().enumerate() {
             let (hash, closed) = if is_new(at) { ("q", "90 ms") } else { ("p", "60 ms") };
-            session.facts.insert("profile".to_owned(), hash.to_owned());
-            session.facts.insert("profile cell.closed".to_owned(), closed.to_owned());
+            Arc::make_mut(&mut session.facts).insert("profile".to_owned(), hash.to_owned());
+            Arc::make_mut(&mut session.facts)
+                .insert("profile cell.closed".to_owned(), closed.to_owned());
         }
         history(&sessions, &[])
     };
@@ -256,7 +263,7 @@ fn fleet(seed: u64, of: impl Fn(usize, usize) -> Option<(&'static str, f64)>) ->
             let mut one = night(at, driver, centre, &mut rng);
             one.name = format!("n{at}-{gpu}");
             one.started_at += &format!("-{gpu}");
-            one.facts.insert("uuid".to_owned(), format!("g{gpu}"));
+            Arc::make_mut(&mut one.facts).insert("uuid".to_owned(), format!("g{gpu}"));
             sessions.extend(planned.map(|_| one));
         }
     }

@@ -54,9 +54,9 @@ impl Default for Options {
     }
 }
 
-/// Whether a row compares between devices: native work rates, and retentions.
-pub const fn is_compared(key: &RowKey) -> bool {
-    matches!(key.metric, Metric::NativeRate | Metric::Retention)
+/// Whether rows of it compare between devices: native work rates, and retentions.
+pub const fn is_compared(metric: Metric) -> bool {
+    matches!(metric, Metric::NativeRate | Metric::Retention)
 }
 
 /// Compares the devices of these sessions.
@@ -145,7 +145,7 @@ impl<'a> Values<'a> {
         let mut values: BTreeMap<&RowKey, Vec<(&str, f64)>> = BTreeMap::new();
         for (name, sessions) in devices {
             let keys = sessions.iter().flat_map(|one| one.keys());
-            let keys: BTreeSet<&RowKey> = keys.filter(|key| is_compared(key)).collect();
+            let keys: BTreeSet<&RowKey> = keys.filter(|key| is_compared(key.metric)).collect();
             for key in keys {
                 let figures = sessions.iter().filter_map(|one| figure(one, key));
                 let figures = figures.collect::<Result<Vec<f64>, _>>()?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::sync::Arc;
 
 use gpubench_stats::ScheduleRng;
 
@@ -111,9 +112,11 @@ fn session(device: usize, slow: f64, rng: &mut ScheduleRng) -> Session {
     let work = Work { amount: 1e6, unit: "bytes".to_owned() };
     let rate = 1000.0_f64.ln() + slow + 0.005 * normal(rng);
     Session {
-        facts: [("uuid", format!("GPU-{device}")), ("driver", "1".to_owned())]
-            .map(|(name, value)| (name.to_owned(), value))
-            .into(),
+        facts: Arc::new(
+            [("uuid", format!("GPU-{device}")), ("driver", "1".to_owned())]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+        ),
         labels: BTreeMap::from([("node".to_owned(), format!("node{}", device / 2))]),
         rows: [
             (key(Metric::NativeRate).into(), row(rate)),
@@ -158,7 +161,7 @@ fn the_sick_device_of_forty_is_named() {
 fn other_drivers_are_no_peers_and_few_peers_decide_nothing() {
     let mut sessions = fleet(|n| if n < 4 { -0.2 } else { 0.0 });
     for session in &mut sessions[..4] {
-        session.facts.insert("driver".to_owned(), "2".to_owned());
+        Arc::make_mut(&mut session.facts).insert("driver".to_owned(), "2".to_owned());
     }
     let found = outliers(&sessions, Vec::new(), &Options::default()).unwrap();
     let devices: Vec<u32> = found.groups.iter().map(|group| group.devices).collect();

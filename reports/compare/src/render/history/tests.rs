@@ -7,6 +7,7 @@ use gpubench_show::Look;
 
 use super::history;
 use crate::history::{ChangePoint, Deviation, EventAt, History, Night, SeriesReport};
+use crate::render::Detail;
 use crate::render::Format;
 use crate::session::{Metric, RowKey};
 
@@ -73,7 +74,7 @@ fn a_bound_has_its_sign_and_short_segments_are_named_once() {
     let jitter = RowKey { metric: Metric::Jitter, ..one.key.clone() };
     let two = SeriesReport { key: jitter, ..one.clone() };
     let both = of(vec![one, two]);
-    let text = history(&both, Format::Text, Look::PIPED).unwrap();
+    let text = history(&both, Format::Text, Detail::Changes, Look::PIPED).unwrap();
     assert!(text.contains("last <0.200") && text.contains("mps jitter, "), "{text}");
     assert_eq!(text.matches("too short to show a change").count(), 1, "{text}");
 }
@@ -144,11 +145,28 @@ fn the_page_has_what_got_worse_first_and_no_chart_of_one_night() {
     single.key.variant = "single".to_owned();
     single.nights.truncate(1);
     let all = of(vec![quiet, single, series()]);
-    let page = history(&all, Format::Html, Look::PIPED).unwrap();
+    let page = history(&all, Format::Html, Detail::Full, Look::PIPED).unwrap();
     let captions = page.split("<figcaption>").skip(1);
     let variants: Vec<&str> = captions.map(|text| text.split(' ').next().unwrap()).collect();
     assert_eq!(variants, ["mps", "mig"]);
     assert!(page.contains("<td>single bandwidth/dram"), "the table has every series");
     let least = "smallest change that the last segment could have shown: 4.1 %";
     assert_eq!(page.matches(least).count(), 3);
+}
+
+#[test]
+fn many_series_have_a_line_for_each_row_and_all_their_lines_in_full() {
+    let of_gpu = |gpu: u32| {
+        let mut one = series();
+        one.identity.insert("uuid".to_owned(), format!("GPU-{gpu}"));
+        one.nights[19].value += 0.001 * f64::from(gpu);
+        one
+    };
+    let all = of((0..60).map(of_gpu).collect());
+    let text = |detail| history(&all, Format::Text, detail, Look::PIPED).unwrap();
+    let short = text(Detail::Changes);
+    let row =
+        "60 series, last 0.230 (median), 0.200 to 0.259\n  all with a change inside a segment";
+    assert!(short.contains(row) && short.lines().count() < 10, "{short}");
+    assert_eq!(text(Detail::Full).matches("20 nights, last").count(), 60);
 }
