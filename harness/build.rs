@@ -24,7 +24,16 @@ const CARRIED: &[&str] = &[
     "reports/schema",
     "workloads/examples",
 ];
-const ENDINGS: &[&str] = &["json", "md", "py", "sbatch", "sh", "svg", "toml", "yaml", "yml"];
+const ENDINGS: &[&str] = &["json", "md", "png", "py", "sbatch", "sh", "svg", "toml", "yaml", "yml"];
+/// What pages of the book include or point to.
+const CARRIED_FILES: &[&str] = &[
+    "ci/hardware/README.md",
+    "ci/packages/README.md",
+    "harness/GLOSSARY.md",
+    "harness/host/src/mechanism/README.md",
+    "harness/virtual-gpu/README.md",
+    "reports/examples/README.md",
+];
 
 /// Writes the table of `files`: empty where the package is built without the sources around it.
 fn carried_files() {
@@ -33,6 +42,10 @@ fn carried_files() {
     for folder in CARRIED.iter().map(|folder| root.join(folder)).filter(|path| path.is_dir()) {
         println!("cargo::rerun-if-changed={}", folder.display());
         collect(&folder, &mut found);
+    }
+    for path in CARRIED_FILES.iter().map(|file| root.join(file)).filter(|path| path.is_file()) {
+        println!("cargo::rerun-if-changed={}", path.display());
+        found.push(path);
     }
     found.sort();
     let mut table = String::from("&[\n");

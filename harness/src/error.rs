@@ -138,7 +138,7 @@ pub enum ExpectedError {
 }
 
 /// The flags that name another place for what cannot be written.
-const OTHER_PLACE: &str = "choose another place: --out of a run, --output of other results";
+const OTHER_PLACE: &str = "choose a place that this user may write";
 
 /// Where else a file could be written: the folder of what is kept between runs has a variable.
 fn other_place(path: &Path) -> &'static str {
@@ -278,8 +278,12 @@ impl ExpectedError {
                     .to_owned(),
             ),
             Self::Busy { .. } => Some("wait for it, or choose another --device".to_owned()),
-            Self::NotWritable { path, .. } => {
-                Some(format!("make its folder, or {}", other_place(path)))
+            Self::NotWritable { path, source } => {
+                let elsewhere = other_place(path);
+                Some(match source.kind() {
+                    std::io::ErrorKind::NotFound => format!("make its folder, or {elsewhere}"),
+                    _ => elsewhere.to_owned(),
+                })
             }
             Self::DiskFull { path } => {
                 let elsewhere = other_place(path);

@@ -82,9 +82,16 @@ impl Wanted {
             }
             Some(real) => {
                 let found = find_device(Some(real)).map_err(|error| {
+                    let why = error.to_string();
+                    let why = why.split("; use --device").next().unwrap_or_default();
                     ExpectedError::usage(
-                        format!("--device {real}: {error}, and no journal names it"),
-                        Some("accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID"),
+                        format!(
+                            "--device {real}: no run left anything on it that a journal has; {why}"
+                        ),
+                        Some(
+                            "accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID; \
+                             without --device what any run left",
+                        ),
                     )
                 })?;
                 Self::Gpu(found.uuid().to_owned())

@@ -55,3 +55,47 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     ui.print_bytes(format!("{written} files in {folder}, {kept} were there\n").as_bytes())?;
     Ok(ExitCode::Done)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Component, PathBuf};
+
+    use super::FILES;
+
+    /// `a/b/../c` as `a/c`.
+    fn plain(path: &std::path::Path) -> PathBuf {
+        path.components().fold(PathBuf::new(), |mut plain, part| {
+            match part {
+                Component::ParentDir => drop(plain.pop()),
+                part => plain.push(part),
+            }
+            plain
+        })
+    }
+
+    #[test]
+    fn links_of_the_book_lead_to_files_that_come_with_it() {
+        let pages = FILES
+            .iter()
+            .filter(|(name, _)| name.starts_with("reports/book/src") && name.ends_with(".md"));
+        let is_in = |file: &str, target: &str| {
+            file.strip_prefix(target).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let mut broken = Vec::new();
+        for (name, bytes) in pages {
+            let folder = std::path::Path::new(name).parent().unwrap_or(std::path::Path::new(""));
+            let text = String::from_utf8_lossy(bytes);
+            let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+            let included =
+                text.split("{{#include ").skip(1).filter_map(|rest| rest.split('}').next());
+            for link in links.chain(included).filter(|link| !link.contains("://")) {
+                let link = link.split('#').next().unwrap_or_default();
+                let target = plain(&folder.join(link)).display().to_string();
+                if !link.is_empty() && !FILES.iter().any(|(file, _)| is_in(file, &target)) {
+                    broken.push(format!("{name}: {link}"));
+                }
+            }
+        }
+        assert!(broken.is_empty(), "{broken:#?}");
+    }
+}

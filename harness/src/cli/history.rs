@@ -75,6 +75,17 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let format = format_of(&args.format, HISTORY_FORMATS)?;
     let found = night_means(&args.folders, Metric::is_primary)?;
     let is_doubtful = say_problems(&found.sessions, ui);
+    if let Some(label) = &args.by
+        && !found.sessions.iter().any(|one| one.labels.contains_key(label))
+    {
+        let known: BTreeSet<&String> =
+            found.sessions.iter().flat_map(|one| one.labels.keys()).collect();
+        return Err(ExpectedError::UnknownName {
+            kind: "label of these runs",
+            name: label.clone(),
+            known: known.into_iter().cloned().collect(),
+        });
+    }
     let history = history_of(found, &args.folders, args.by.as_deref())?;
     let detail = if args.full { Detail::Full } else { Detail::Changes };
     let look = args.output.look(ui);
@@ -304,7 +315,9 @@ fn prune(
             ui.print(&line)?;
         }
     }
-    ui.note(&if yes {
+    ui.note(&if found.remove.is_empty() {
+        "no night is old enough to go".to_owned()
+    } else if yes {
         format!("{} removed", counted(removed, "night"))
     } else {
         let count = counted(found.remove.len(), "night");

@@ -219,7 +219,11 @@ pub fn command() -> clap::Command {
     let command = command.mut_subcommand("nightly", |nightly| {
         nightly.mut_args(|one| {
             let is_decided = nightly::DECIDED.contains(&one.get_id().as_str());
-            if is_decided { one.hide(true) } else { one }
+            match one.get_id().as_str() {
+                "wait" => one.help("Wait so many minutes for a GPU or a folder that another run holds [default: 60]"),
+                _ if is_decided => one.hide(true),
+                _ => one,
+            }
         })
     });
     help::decorated(command)

@@ -38,7 +38,7 @@ use super::matrix;
 use super::ui::Ui;
 use crate::error::output::write_whole;
 use crate::error::{ExpectedError, read_text};
-use crate::verbs::session::{acknowledged, declared, nights_so_far};
+use crate::verbs::session::{acknowledged, declared, is_record, nights_so_far};
 use crate::verbs::{Opened, Repair, open_scored, report_options, shown};
 use end::{Compared, End, Outcome};
 
@@ -169,6 +169,13 @@ impl Night<'_> {
             let text =
                 format!("{flag} is decided by nightly: records go to DIR, reports to --reports");
             return Err(ExpectedError::usage(text, None));
+        }
+        if is_record(&self.args.folder) {
+            let text = format!(
+                "{} is a record, and nights go to a folder of records",
+                self.args.folder.display()
+            );
+            return Err(ExpectedError::usage(text, Some("name another folder, or its parent")));
         }
         let several = "a night measures one GPU (accepted: one --device; a night for each GPU)";
         matrix.devices.one().map(|_| ()).map_err(|_| ExpectedError::usage(several, None))

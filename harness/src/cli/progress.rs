@@ -228,9 +228,6 @@ struct State {
     labels: Labels,
     pace: Pace,
     cells: u64,
-    /// The latest block of which a cell began, from 1.
-    block: u32,
-    blocks: u32,
     failed: u64,
     what: String,
     /// By [`Unit`].
@@ -254,8 +251,6 @@ impl State {
         }
         let mut state = Self {
             cells: plan.cells.len() as u64,
-            block: 0,
-            blocks: plan.blocks,
             failed: 0,
             what: String::new(),
             work: <[Work; 4]>::default(),
@@ -338,8 +333,6 @@ impl State {
 
     fn begins(&mut self, cell: &Cell, now: Duration) {
         self.turn_to(Unit::Cell, now);
-        self.block = self.block.max(cell.block + 1);
-        self.blocks = self.blocks.max(self.block);
         let label = self.labels.get(&cell.variant);
         self.what = match (cell.condition, &cell.aggressor) {
             (Condition::C | Condition::U, Some(aggressor)) => {
@@ -390,8 +383,7 @@ impl State {
         let part = sum(|work| work.done_ns) as f64 / sum(|work| work.all_ns).max(1) as f64;
         self.bar = self.bar.max((part * BAR as f64) as usize).min(BAR);
         let bar = "#".repeat(self.bar) + &".".repeat(BAR - self.bar);
-        let (block, blocks, done, cells) = (self.block, self.blocks, self.done(), self.cells);
-        let head = format!("[{bar}]  block {block}/{blocks}  {done}/{cells} cells");
+        let head = format!("[{bar}]  {}/{} cells", self.done(), self.cells);
         let mut tail = eta(self.left_s());
         if self.failed > 0 {
             tail += &format!("   {} inconclusive", self.failed);
@@ -404,9 +396,7 @@ impl State {
     }
 
     fn sparse(&self) -> String {
-        let (block, blocks, done, cells) = (self.block, self.blocks, self.done(), self.cells);
-        let left = eta(self.left_s());
-        format!("block {block} of {blocks}: {done} of {cells} cells done, {left}")
+        format!("{} of {} cells done, {}", self.done(), self.cells, eta(self.left_s()))
     }
 }
 
@@ -466,17 +456,13 @@ mod tests {
     #[test]
     fn the_time_left_follows_the_pace_and_no_count_goes_back() -> Result<(), Box<dyn Error>> {
         let mut plan = device_check(&load("default", &Overrides::default())?);
-        let cells = plan.cells.iter().cycle().take(60).zip(0..);
-        // Blocks interleave, as those of mechanisms in one group do.
-        let cells = cells
-            .map(|(cell, at)| gpubench_record::Cell { block: at / 20 + at % 2, ..cell.clone() });
-        plan.cells = cells.collect();
+        plan.cells = plan.cells.iter().cycle().take(60).cloned().collect();
         for is_virtual in [false, true] {
             let mut state = State::of(&plan, Pace::of(&plan, is_virtual));
             let store_ns = state.work[Unit::Store as usize].all_ns;
             assert_eq!(store_ns / 1_000_000, if is_virtual { 4 * 60 } else { 5 * 60 });
             state.work[Unit::Store as usize].all_ns = 0;
-            let (mut now, mut bar, mut block) = (Duration::ZERO, 0, 0);
+            let (mut now, mut bar) = (Duration::ZERO, 0);
             let end = Duration::from_millis(100 * 60 * 61 / 2);
             for (index, cell) in plan.cells.iter().enumerate() {
                 state.begins(cell, now);
@@ -489,8 +475,8 @@ mod tests {
                 // The pace of what is done knows nothing of the slower rest.
                 let (true_s, shown_s) = ((end - now).as_secs(), left.unwrap_or(0));
                 assert!(index < 9 || shown_s <= true_s + 1, "{line}");
-                assert!(state.bar >= bar && state.block >= block, "{line}");
-                (bar, block) = (state.bar, state.block);
+                assert!(state.bar >= bar, "{line}");
+                bar = state.bar;
             }
             assert!(state.left_s() == Some(0) && bar == super::BAR, "{state:?}");
         }

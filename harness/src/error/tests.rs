@@ -135,7 +135,7 @@ fn a_full_disk_and_a_forbidden_folder_are_different_errors() {
     let refused = ExpectedError::from_write("out", Error::from(ErrorKind::PermissionDenied));
     assert!(matches!(refused, ExpectedError::NotWritable { .. }));
     assert_eq!(refused.exit_code(), ExitCode::OutputFailed);
-    assert!(refused.hint().is_some_and(|hint| hint.contains("--out of a run")));
+    assert!(refused.hint().is_some_and(|hint| hint == "choose a place that this user may write"));
     // What is kept between runs has another place by a variable.
     let kept = state_dir().expect("a home").join("calibrations");
     let refused = ExpectedError::from_write(kept, Error::from(ErrorKind::PermissionDenied));

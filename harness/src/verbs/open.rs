@@ -57,7 +57,7 @@ pub fn open_scored(dir: &Path, repair: Repair) -> Result<Opened, ExpectedError> 
     let checked = if record.is_rebuilt() {
         let (run, warnings) = match repair {
             Repair::No => score_opened(&record).map_err(|error| unscored(dir, &error))?,
-            Repair::Yes => store(dir, unscored)?,
+            Repair::Yes => store(dir, record.warnings(), unscored)?,
         };
         Checked { run, warnings, note: None, is_doubtful: false }
     } else {
@@ -241,7 +241,7 @@ pub struct Concluded {
 
 /// Turns the logs of a run that just ended into Parquet, scores it and writes its record.
 pub fn conclude(out: &Path) -> Result<Concluded, ExpectedError> {
-    let (mut run, mut warnings) = store(out, |dir, error| {
+    let (mut run, mut warnings) = store(out, &[], |dir, error| {
         ExpectedError::internal(format!(
             "the record in {} cannot be scored: {error}",
             dir.display()
@@ -261,14 +261,19 @@ pub fn conclude(out: &Path) -> Result<Concluded, ExpectedError> {
     Ok(Concluded { opened, warnings })
 }
 
-/// Turns logs into Parquet, scores them and writes the record.
+/// Turns logs into Parquet, scores them and writes the record, which keeps what was `wrong` with
+/// its files: its new checksums are those of what is left.
 fn store(
     dir: &Path,
+    wrong: &[String],
     unscored: impl FnOnce(&Path, &JudgeError) -> ExpectedError,
 ) -> Result<(RunRecord, Vec<String>), ExpectedError> {
     let done = finish(dir).map_err(|error| verdict::from_store(dir, error))?;
-    let (record, mut warnings) = score_folder(dir).map_err(|error| unscored(dir, &error))?;
+    let (mut record, mut warnings) = score_folder(dir).map_err(|error| unscored(dir, &error))?;
     warnings.extend(done.warnings);
+    if let Some(reason) = record.incomplete_reason.as_mut().filter(|_| !wrong.is_empty()) {
+        *reason += &format!("; as it was repaired: {}", wrong.join("; "));
+    }
     write_record_json(dir, &record)
         .and_then(|()| seal(dir))
         .map_err(|error| verdict::from_store(dir, error))?;

@@ -18,7 +18,7 @@ use gpubench_plan::{Availability, Capability};
 use gpubench_record::wire::OPENING;
 use gpubench_record::{ExitCode, MechanismRow, OutcomeKind, RefusalKind, RunRecord};
 use gpubench_run::RunError;
-use gpubench_store::StoreError;
+use gpubench_store::{EVENTS_FILE, StoreError};
 
 use crate::error::ExpectedError;
 
@@ -190,6 +190,10 @@ pub fn from_store(dir: &Path, error: StoreError) -> ExpectedError {
             ExpectedError::unreadable_record(&path, problem)
         }
         StoreError::Io { path, source, .. } => ExpectedError::from_write(path, source),
+        StoreError::Json { .. } if dir.join(EVENTS_FILE).is_file() => {
+            let way = "move it away, and gpubench report --repair makes it again from the events";
+            ExpectedError::unreadable_record(&path, format!("{problem}; {way}"))
+        }
         StoreError::Occupied { .. } | StoreError::InUse { .. } => {
             ExpectedError::usage(problem, None)
         }

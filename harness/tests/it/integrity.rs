@@ -35,7 +35,25 @@ fn changes_of_a_record_are_named() -> TestResult {
     let lab = lab()?;
     every_file_has_a_checksum_and_a_changed_byte_is_named(&lab)?;
     a_level_that_does_not_follow_from_the_cells_is_named_in_every_format(&lab)?;
+    a_repair_keeps_what_was_wrong(&lab)?;
     without_events(&lab)
+}
+
+/// Its new checksums are those of what is left.
+fn a_repair_keeps_what_was_wrong(lab: &Lab) -> TestResult {
+    let cut = lab.path("cut");
+    std::fs::create_dir(&cut)?;
+    for path in files(&lab.path("run"))?.iter().filter(|path| !path.ends_with("record.json")) {
+        std::fs::copy(path, cut.join(path.file_name().ok_or("a name")?))?;
+    }
+    let events = std::fs::read(cut.join("events.jsonl"))?;
+    std::fs::write(cut.join("events.jsonl"), &events[..events.len() / 2])?;
+    run(lab, &["report", "cut", "--repair"])?.ended_with(0)?;
+    let report = run(lab, &["report", "cut"])?.ended_with(0)?.stdout;
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(report.contains("as it was repaired: the last event (line"), "{report}");
+    assert!(report.contains("events.jsonl is damaged"), "{report}");
+    Ok(())
 }
 
 fn every_file_has_a_checksum_and_a_changed_byte_is_named(lab: &Lab) -> TestResult {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::RECORD_FILE;
 use gpubench_record::FIRST_VERSION;
 use gpubench_record::sample::RowError;
 use gpubench_record::version::UnreadableVersion;
@@ -133,8 +134,13 @@ pub enum LogError {
 impl StoreError {
     /// That a folder has no record, or is not there.
     pub fn no_record(dir: &Path) -> Self {
-        let (is_there, dir) = (dir.exists(), dir.to_path_buf());
-        if is_there { Self::NoRecord { dir } } else { Self::NoFolder { dir } }
+        match dir.join(RECORD_FILE).symlink_metadata() {
+            Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+                Self::io("read", dir)(source)
+            }
+            _ if dir.exists() => Self::NoRecord { dir: dir.to_path_buf() },
+            _ => Self::NoFolder { dir: dir.to_path_buf() },
+        }
     }
 
     /// Wraps an I/O error: `.map_err(StoreError::io("write", path))`.

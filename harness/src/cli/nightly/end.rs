@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gpubench_compare::Session;
 use gpubench_compare::diff::{BASELINE_MIN, DiffRow, Report, Verdict};
 use gpubench_compare::history::{Acknowledged, History, IDENTITY};
-use gpubench_compare::render::alert_words;
+use gpubench_compare::render::{alert_words, undecided};
 use gpubench_compare::session::Row;
 use gpubench_record::{ExitCode, RunRecord, counted, on_one_line};
 use gpubench_reports::format::DeviceLabels;
@@ -84,7 +84,16 @@ impl End {
     /// The verdict in one line.
     pub fn words(&self) -> String {
         let reason = on_one_line(&self.reason);
-        format!("{} ({}): {reason}", self.outcome.as_str(), self.code.code())
+        let (outcome, code) = (self.outcome.as_str(), self.code.code());
+        match (self.outcome, self.warning, self.code) {
+            (Outcome::Passed, Some(_), ExitCode::Done) => {
+                format!("{outcome} with a warning ({code}): {reason}")
+            }
+            (Outcome::Passed, Some(_), _) => {
+                format!("{outcome} with a warning, which --strict fails ({code}): {reason}")
+            }
+            _ => format!("{outcome} ({code}): {reason}"),
+        }
     }
 
     /// The lines with which GitHub shows a night that a person should see.
@@ -179,7 +188,9 @@ pub fn of(
                 0 => "with nothing".to_owned(),
                 rows => format!("across events alone, {} not worse", counted(rows, "row")),
             };
-            (format!("measured, and compared {with}: {why}"), Some(ExitCode::NotComparable))
+            let open = undecided(found.nights);
+            let open = open.map_or_else(String::new, |rows| format!("; undecided: {rows}"));
+            (format!("measured, and compared {with}{open}: {why}"), Some(ExitCode::NotComparable))
         }
         Compared::With(report) if !report.comparable => {
             return End::not_measured(ExitCode::NotComparable, report.attribution.clone());

@@ -94,7 +94,8 @@ fn at_most(max: usize, found: Vec<RecordFolder>) -> Result<Vec<RecordFolder>, Ex
     ))
 }
 
-fn is_record(path: &Path) -> bool {
+/// Whether a run wrote into this folder itself.
+pub fn is_record(path: &Path) -> bool {
     [RECORD_FILE, EVENTS_FILE].iter().any(|name| path.join(name).is_file())
 }
 

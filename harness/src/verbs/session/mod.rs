@@ -31,6 +31,7 @@ use crate::error::ExpectedError;
 
 pub use dataset::{figures_of, head_of, id};
 pub use facts::known_spread;
+pub use folders::is_record;
 pub use nights::{
     Keep, Old, Pin, Pins, Pruning, acknowledge, acknowledged, declare, declared, pin, pinned, pins,
     pruning, remove, unpin,

@@ -65,8 +65,34 @@ fn title(history: &History) -> String {
     match (open.is_empty(), found.is_empty()) {
         (false, _) => format!("REGRESSED: {found}.  {about}"),
         (true, false) => format!("NOT MEASURED: {found}.  {about}"),
-        (true, true) => format!("no regression stands: {about}"),
+        (true, true) => match undecided(history) {
+            Some(rows) => format!("UNDECIDED: {rows}: too few nights.  {about}"),
+            None => format!("no regression stands: {about}"),
+        },
     }
+}
+
+/// Rows that look worse across the last event of a series, and that too few nights leave open.
+pub fn undecided(history: &History) -> Option<String> {
+    let rows = history.series.iter().filter_map(|series| {
+        let last = series.crossings.last()?;
+        let figures = last.figures.as_ref()?;
+        let (metric, is_apart) = (series.key.metric, figures.lo * figures.hi > 0.0);
+        let is_worse = is_apart && figures.change * metric.worse() > 0.0;
+        (last.verdict == Verdict::Inconclusive && is_worse).then(|| {
+            let key = &series.key;
+            let change = of_change(metric, figures.change);
+            format!("{} {} {} {change}", key.variant, key.axis, metric.as_str())
+        })
+    });
+    let rows: Vec<String> = rows.collect();
+    (!rows.is_empty()).then(|| some(rows))
+}
+
+fn some(all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(NAMED_MAX);
+    let named = all.into_iter().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
 /// Most rows and GPUs that a line names.
@@ -76,11 +102,6 @@ const NAMED_MAX: usize = 3;
 pub fn alert_words(history: &History, alert: &Alert) -> String {
     let gpus: BTreeSet<_> =
         history.series.iter().filter_map(|one| one.identity.get("uuid")).collect();
-    let some = |all: Vec<String>| {
-        let more = all.len().saturating_sub(NAMED_MAX);
-        let named = all.into_iter().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
-        if more > 0 { format!("{named} and {more} more") } else { named }
-    };
     let rows = alert.rows.iter().map(|row| {
         let metric = row.row.rsplit(' ').next().unwrap_or_default();
         let change = match metric == Metric::Jitter.as_str() {

@@ -18,7 +18,7 @@ use schemars::Schema;
 pub use diff::{diff, page as diff_page};
 pub use fidelity::fidelity;
 pub use gpubench_show::VIRTUAL_TITLE;
-pub use history::{alert_words, history};
+pub use history::{alert_words, history, undecided};
 pub use outliers::outliers;
 pub use side_by_side::side_by_side;
 
