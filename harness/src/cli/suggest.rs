@@ -1,7 +1,5 @@
 //! What a refused command line says: the tip, and the variable that a value comes from.
 
-use std::path::Path;
-
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
@@ -42,11 +40,6 @@ pub fn mended(mut error: Error, command: &clap::Command, argv: &[String]) -> Err
     if error.kind() == ErrorKind::InvalidSubcommand {
         error.remove(ContextKind::Suggested);
     }
-    if error.kind() == ErrorKind::MissingRequiredArgument
-        && let Some(tip) = verb.and_then(|verb| as_value(verb, argv))
-    {
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-    }
     if let (Some(ContextValue::String(flag)), Some(verb)) =
         (error.get(ContextKind::InvalidArg), verb)
     {
@@ -76,20 +69,6 @@ fn accepted(error: &Error) -> Vec<String> {
     let text = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     let list = text.split_once("accepted: ").map_or("", |(_, list)| list);
     list.trim_end_matches(')').split(", ").map(str::to_owned).collect()
-}
-
-/// That a flag, whose value may be left out, took the folder behind it.
-fn as_value(verb: &clap::Command, argv: &[String]) -> Option<StyledStr> {
-    let is_optional = |flag: &str| {
-        let mut flags = verb.get_arguments().filter(|arg| arg.get_long() == Some(flag));
-        flags.any(|arg| arg.get_num_args().is_some_and(|count| count.min_values() == 0))
-    };
-    let mut pairs = argv.windows(2).filter(|pair| {
-        let flag = pair[0].strip_prefix("--");
-        flag.is_some_and(is_optional) && Path::new(&pair[1]).exists()
-    });
-    let [flag, path] = pairs.next()? else { return None };
-    Some(StyledStr::from(format!("'{path}' is the value of {flag} there: write it before {flag}")))
 }
 
 /// `--format json` for `--json`.
@@ -130,7 +109,6 @@ mod tests {
             ("gpubench plan --device virtul", "'virtual'"),
             ("gpubench plan --mechnism mps", "'--mechanism'"),
             ("gpubench list machine", "'machines'"),
-            ("gpubench report --why /", "'/' is the value of --why there"),
         ] {
             let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let error = command().try_get_matches_from(&argv).expect_err(line);

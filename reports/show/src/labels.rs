@@ -92,7 +92,7 @@ fn short(variant: &str) -> String {
     let mut sizes: Vec<String> = Vec::new();
     for option in options {
         let size = match option.split_once('=') {
-            None => Some(option.to_owned()),
+            None => Some(counted(option)),
             Some((_, value)) if value.parse::<f64>().is_ok() => Some(format!("{value}%")),
             Some(_) => None,
         };
@@ -101,12 +101,19 @@ fn short(variant: &str) -> String {
     [name.to_owned()].into_iter().chain(sizes).collect::<Vec<_>>().join(" ")
 }
 
+/// A layout with the count of equal instances, from three on: `7x1g`.
+fn counted(layout: &str) -> String {
+    let parts: Vec<&str> = layout.split('+').collect();
+    let is_even = parts.len() > 2 && parts.iter().all(|part| *part == parts[0]);
+    if is_even { format!("{}x{}", parts.len(), parts[0]) } else { layout.to_owned() }
+}
+
 /// The name with the values of all options.
 fn with_options(variant: &str) -> String {
     let (name, options) = split(variant);
     let values = options.into_iter();
     let values = values.map(|one| one.split_once('=').map_or(one, |(_, value)| value));
-    let values: Vec<&str> = values.collect();
+    let values: Vec<String> = values.map(counted).collect();
     match values.is_empty() {
         true => name.to_owned(),
         false => format!("{name} {}", values.join(",")),
@@ -124,6 +131,7 @@ mod tests {
             ("mps-quota[pct=50]", "mps-quota 50%"),
             ("time-slicing[slice=default]", "time-slicing"),
             ("mig[3g+3g]", "mig 3g+3g"),
+            ("mig[1g+1g+1g]", "mig 3x1g"),
             ("mps-static[chunks=even]", "mps-static"),
             ("mps-memory[memory=50,by=cgroup]", "mps-memory 50%"),
             ("hami[memory=50,sm=50]", "hami 50%"),
