@@ -87,6 +87,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         .retain(|claim| args.has(&claim.id, &claim.mechanisms, Some(claim.axis), about(&claim.id)));
     let opened = args.records.iter().map(|dir| open_scored(dir, Repair::No));
     let mut opened = opened.collect::<Result<Vec<_>, _>>()?;
+    let all: Vec<usize> = opened.iter().map(|one| one.run.claims.len()).collect();
     for one in &mut opened {
         one.run.claims.retain(|row| {
             let is_named = |name: &String| name == row.verdict.as_str();
@@ -94,8 +95,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
                 && (args.verdict.is_empty() || args.verdict.iter().any(is_named))
         });
     }
-    let judged =
-        opened.iter().map(|one| Judged { name: one.dir.display().to_string(), run: &one.run });
+    let judged = opened.iter().zip(all).map(|(one, claims)| Judged {
+        name: one.dir.display().to_string(),
+        run: &one.run,
+        claims,
+    });
     let judged: Vec<Judged<'_>> = judged.collect();
     let is_csv = args.format == ClaimsFormat::Csv;
     let (page, json) = if args.recipes {

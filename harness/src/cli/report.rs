@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use gpubench_catalogue::axis;
-use gpubench_record::{ExitCode, RunRecord};
+use gpubench_record::{Axis, ExitCode, RunRecord};
 use gpubench_reports::format::{TEXT, TEXT_ALIAS};
 use gpubench_reports::{RenderError, RenderOptions, Selection, View, format};
 use gpubench_show::Labels;
@@ -32,7 +32,7 @@ pub struct Args {
     /// driver. With 17 contained trials a night, the first night is evidence for L2 and the fifth
     /// for L3. Virtual trials are pooled only with virtual ones of the same machine file and
     /// another seed.
-    #[arg(required = true, value_name = "RECORD")]
+    #[arg(required_unless_present = "why", value_name = "RECORD")]
     records: Vec<PathBuf>,
     /// Only check the records: each file against its checksum, the scores against the cells
     ///
@@ -83,8 +83,10 @@ pub struct Args {
     /// List what is open or doubtful; of a place: its figures with their bounds, and each doubt
     ///
     /// `--why mps` explains the levels of a mechanism, `--why mps/jitter` those of one of its axes,
-    /// `--why mps/overall` the weakest: which bound each figure misses, which gate cells fail, how
-    /// often, by how much, and what would cure it. What did not run has its reason.
+    /// `--why jitter` those of an axis under every mechanism, `--why mps/oom` one fault,
+    /// `--why mps/overall` the weakest axis: which bound each figure misses, which gate cells fail,
+    /// how often, by how much, and what would cure it. What did not run has its reason. The id of a
+    /// cell shows its gates.
     #[arg(long, value_name = "MECHANISM/AXIS", num_args = 0..=1, conflicts_with = "full")]
     why: Option<Option<String>>,
     #[command(flatten)]
@@ -116,6 +118,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         return anonymize(&args.records, target, ui);
     }
     let repair = if args.repair { Repair::Yes } else { Repair::No };
+    args.check_records()?;
     let mut opened = newest(&args.records, repair)?;
     let selection = args.selection(&opened.run)?;
     let view = match (&args.why, args.full) {
@@ -198,51 +201,118 @@ impl Args {
         Ok(())
     }
 
-    /// The mechanisms and axes to show. `--why MECHANISM/AXIS` names one of each.
-    fn selection(&self, run: &RunRecord) -> Result<Selection, ExpectedError> {
-        let (mut mechanisms, mut axes) = (Names::all(&self.mechanism), self.axis.clone());
-        if let Some(Some(place)) = &self.why {
-            let (mechanism, axis) = match place.split_once('/') {
-                Some((mechanism, axis)) => (mechanism, Some(axis)),
-                None => (place.as_str(), None),
-            };
-            mechanisms.push(mechanism.to_owned());
-            axes.extend(axis.map(str::to_owned));
+    /// Refuses a line whose only name is the place of `--why`.
+    fn check_records(&self) -> Result<(), ExpectedError> {
+        match &self.why {
+            Some(place) if self.records.is_empty() => {
+                let place = place.as_deref().unwrap_or("NAME");
+                Err(ExpectedError::usage(
+                    format!("no record: --why took {place} as what it explains"),
+                    Some(&format!("gpubench report {place} --why")),
+                ))
+            }
+            _ => Ok(()),
         }
-        // The screen has labels, as `mps-quota 50%`.
-        let labels = Labels::of_records(&[run]);
-        for name in &mut mechanisms {
-            let rows = run.mechanisms.iter().flat_map(|one| [&one.name, &one.variant]);
-            let mut equal = rows.filter(|one| one.eq_ignore_ascii_case(name));
-            if let Some(variant) = labels.variant_of(name) {
-                *name = variant.to_owned();
-            } else if let Some(known) = equal.next() {
-                name.clone_from(known);
+    }
+
+    /// The mechanisms and axes to show. `--why` names one of each, or one of them.
+    fn selection(&self, run: &RunRecord) -> Result<Selection, ExpectedError> {
+        let is_cell = |id: &&String| run.plan.cells.iter().any(|cell| cell.id == **id);
+        let place = self.why.iter().flatten().next();
+        if let Some(id) = place.filter(is_cell) {
+            return Ok(Selection { cell: Some(id.clone()), ..Selection::default() });
+        }
+        let (mut mechanisms, mut axes) = (Names::all(&self.mechanism), self.axis.clone());
+        let mut faults = Vec::new();
+        if let Some(place) = place {
+            let (mechanism, axis) = parts(run, place);
+            mechanisms.extend(mechanism.map(str::to_owned));
+            match axis.and_then(|axis| fault_of(run, axis)) {
+                Some(fault) => {
+                    faults.push(fault);
+                    axes.push(Axis::Fault.as_str().to_owned());
+                }
+                None => axes.extend(axis.map(str::to_owned)),
             }
         }
-        let known = |name: &String| {
-            let mut all = run.mechanisms.iter();
-            all.any(|one| one.name == *name || one.variant == *name)
-        };
-        let mut names: Vec<String> = run.mechanisms.iter().map(|one| one.name.clone()).collect();
-        names.dedup();
-        let unknown = |kind, name: &String, known| ExpectedError::UnknownName {
-            kind,
-            name: name.clone(),
-            known,
-        };
-        if let Some(name) = mechanisms.iter().find(|name| !known(name)) {
-            return Err(unknown("mechanism of this record", name, names));
-        }
-        let known = || axis::known_names().iter().map(ToString::to_string).collect();
-        let axes = axes
-            .iter()
-            .map(|name| axis::named_on_screen(name).ok_or_else(|| unknown("axis", name, known())));
+        let mechanisms = mechanisms.iter().map(|name| match known_mechanism(run, name) {
+            Some(known) => Ok(known),
+            None => Err(unknown(run, name, place.is_some_and(|place| place == name))),
+        });
+        let mechanisms: Vec<String> = mechanisms.collect::<Result<_, _>>()?;
+        let axes = axes.iter().map(|name| {
+            axis::named_on_screen(name).ok_or_else(|| ExpectedError::UnknownName {
+                kind: "axis",
+                name: name.clone(),
+                known: known_axes(name),
+            })
+        });
         let axes: Vec<String> = axes.collect::<Result<_, _>>()?;
-        // The overall level rests on all axes.
-        let is_overall = axes.iter().any(|name| name == axis::OVERALL);
-        Ok(Selection { axes: if is_overall { Vec::new() } else { axes }, mechanisms })
+        // The overall level of a mechanism rests on all axes.
+        let is_overall = axes.iter().any(|name| name == axis::OVERALL) && !mechanisms.is_empty();
+        let axes = if is_overall { Vec::new() } else { axes };
+        Ok(Selection { axes, mechanisms, faults, cell: None })
     }
+}
+
+/// What a place names: `mps/dram`, `dram of mps` as the headings have it, a mechanism, or an axis.
+fn parts<'a>(run: &RunRecord, place: &'a str) -> (Option<&'a str>, Option<&'a str>) {
+    if known_mechanism(run, place).is_some() {
+        return (Some(place), None);
+    }
+    if let Some((axis, mechanism)) = place.split_once(" of ") {
+        return (Some(mechanism), Some(axis));
+    }
+    if axis::named_on_screen(place).is_some() || fault_of(run, place).is_some() {
+        return (None, Some(place));
+    }
+    match place.split_once('/') {
+        Some((mechanism, axis)) => (Some(mechanism), Some(axis)),
+        None => (Some(place), None),
+    }
+}
+
+/// The fault of this record with this name: `oom`, or `fault/oom` as the headings have it.
+fn fault_of(run: &RunRecord, name: &str) -> Option<String> {
+    let name =
+        ["fault/", "faults/"].iter().find_map(|axis| name.strip_prefix(axis)).unwrap_or(name);
+    let mut rows = run.matrix.iter().filter(|row| row.axis == Axis::Fault.as_str());
+    rows.find_map(|row| row.aggressor.clone().filter(|one| one == name))
+}
+
+/// A mechanism of the record by its name, its variant, or its label on the screen.
+fn known_mechanism(run: &RunRecord, name: &str) -> Option<String> {
+    // The screen has labels, as `mps-quota 50%`.
+    if let Some(variant) = Labels::of_records(&[run]).variant_of(name) {
+        return Some(variant.to_owned());
+    }
+    let mut names = run.mechanisms.iter().flat_map(|one| [&one.name, &one.variant]);
+    names.find(|one| one.eq_ignore_ascii_case(name)).cloned()
+}
+
+/// The error of a name that is no mechanism; where it stands alone it can be an axis as well.
+fn unknown(run: &RunRecord, name: &str, is_alone: bool) -> ExpectedError {
+    let mut known: Vec<String> = run.mechanisms.iter().map(|one| one.name.clone()).collect();
+    known.dedup();
+    let kind =
+        if is_alone { "mechanism or axis of this record" } else { "mechanism of this record" };
+    if is_alone {
+        known.extend(known_axes(name));
+    }
+    ExpectedError::UnknownName { kind, name: name.to_owned(), known }
+}
+
+/// The axes as a reader who wrote this name writes them, so that a similar one is found: without
+/// the axis of a resource, unless the name has one.
+fn known_axes(name: &str) -> Vec<String> {
+    let shown = |one: &&'static str| if name.contains('/') { *one } else { last_part(one) };
+    axis::known_names().iter().map(|one| shown(one).to_owned()).collect()
+}
+
+fn last_part(name: &str) -> &str {
+    // The classes of faults have names of resources.
+    let own = name.rsplit_once('/').filter(|(axis, _)| *axis != Axis::Fault.as_str());
+    own.map_or(name, |(_, last)| last)
 }
 
 /// The formats, the first of them also by its former name.

@@ -174,8 +174,20 @@ fn listed(table: &Table, grouped: usize, rows: &[Vec<String>], width: usize) -> 
     lines.join("\n")
 }
 
+/// The lines of a cell on one line. An interval or a unit belongs to the figure above it; any other
+/// line is an item of its own.
 fn on_one_line(text: &str) -> String {
-    text.lines().collect::<Vec<_>>().join(" ")
+    let mut joined = String::new();
+    for line in text.lines() {
+        let ends_figure = joined.ends_with(|c: char| c.is_ascii_digit() || c == ']');
+        let is_unit = ends_figure && line.starts_with(char::is_alphabetic) && !line.contains(": ");
+        let belongs = is_unit || line.starts_with(['[', '(']) || line.starts_with("range ");
+        if !joined.is_empty() {
+            joined += if belongs { " " } else { "; " };
+        }
+        joined += line;
+    }
+    joined
 }
 
 fn drawn(table: &Table, grouped: usize, rows: Vec<Vec<String>>, look: Look) -> Drawn {

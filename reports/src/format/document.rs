@@ -3,7 +3,9 @@
 //! Formats differ in how they draw a document, not in its content.
 
 use super::figures::{MISSING_TEXT, confidence};
-use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, neighbours, results, tables};
+use super::{
+    RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, neighbours, results, screen, tables,
+};
 use crate::matrix::Selection;
 use crate::matrix::faults::is_of_fault;
 use gpubench_record::calibration::ObservationCost;
@@ -20,6 +22,8 @@ pub(super) struct Document {
     pub(super) title: String,
     /// Statements that a reader needs before any figure.
     pub(super) notices: Vec<String>,
+    /// The sentences of the screen, one each.
+    pub(super) answer: Vec<String>,
     /// The number of cells by outcome, as a sentence.
     pub(super) cells: String,
     pub(super) tables: Vec<Table>,
@@ -46,6 +50,7 @@ impl Document {
         let part = selected_options(record, options);
         Self {
             notices: whole.notices,
+            answer: screen::answer(record, options),
             cells: whole.cells,
             footer: whole.footer,
             ..Self::of(&selected(record, &options.selection), &part)
@@ -56,7 +61,7 @@ impl Document {
     pub(super) fn page(self) -> Page {
         let mut page = Page::new(self.title);
         self.notices.into_iter().for_each(|notice| page.notice(notice));
-        page.say(self.cells);
+        self.answer.into_iter().chain([self.cells]).for_each(|line| page.say(line));
         let last = self.tables.iter().rposition(Table::refers_to_notes);
         let mut notes = Some(self.notes);
         for (at, table) in self.tables.into_iter().enumerate() {
@@ -104,6 +109,7 @@ impl Document {
         Self {
             title: title(record),
             notices: notices(record, options),
+            answer: Vec::new(),
             cells: tables::cells_in_words(record),
             tables,
             notes: notes.into_texts(),

@@ -12,7 +12,9 @@ pub(super) fn level_cell(level: Option<&str>, word: Option<&str>) -> Cell {
         Some("L0") => (Paint::Bad, "level L0"),
         _ => (Paint::Plain, "level open"),
     };
-    Cell::lines([level, word].into_iter().flatten()).painted(paint, class)
+    // Words and levels share a term: `Partial` is a kind of proof, and partial is L1.
+    let word = word.map(|word| format!("word: {word}"));
+    Cell::lines([level, word.as_deref()].into_iter().flatten()).painted(paint, class)
 }
 
 /// A figure, with its unit if the heading does not name it; `-` without a figure.

@@ -10,16 +10,16 @@ use gpubench_record::{DeviceKind, RunRecord};
 use super::document::{self, left_out, urgent};
 use super::tables::counts;
 use super::{RenderOptions, VIRTUAL_TITLE};
-use crate::matrix::{Glance, NotRun, ReasonGroup, Standing};
+use crate::matrix::{Glance, NotRun, ReasonGroup, Selection, Standing};
 use gpubench_record::counted;
-use gpubench_show::fit::wrap_words;
+use gpubench_show::fit::{width as columns_of, wrap_words};
 use gpubench_show::{Block, Page, bold, clean, list};
 
 /// Rows of the matrix; with more variants each mechanism has one row.
 pub(super) const ROWS_MAX: usize = 12;
 
-/// Lines that the sentences keep. They lead, so they are cut last.
-const SENTENCES_LEAST: usize = 7;
+/// Lines that the sentences keep while others can be cut, and in the end.
+const SENTENCES_LEAST: [usize; 2] = [7, 3];
 
 pub(super) fn text(record: &RunRecord, options: &RenderOptions) -> String {
     let glance = Glance::of(record, &options.selection, ROWS_MAX);
@@ -35,9 +35,9 @@ pub(super) fn page(record: &RunRecord, options: &RenderOptions) -> Page {
     screen.notices(record).into_iter().for_each(|notice| page.notice(notice));
     page.say(facts::run(record));
     page.push(Block::Heading("Answer".to_owned()));
-    page.say(glance.sentences.join(" "));
+    page.say(screen.sentences(&glance));
     let matrix = match glance.rows.is_empty() {
-        true => screen.grid(record, &glance),
+        true => screen.figures(record, &glance),
         false => {
             page.push(Block::Heading("Matrix".to_owned()));
             page.say(facts::figures(record, &glance));
@@ -51,41 +51,43 @@ pub(super) fn page(record: &RunRecord, options: &RenderOptions) -> Page {
     page
 }
 
-/// Lines that may be cut to the least ones, and the flag that shows all.
+/// Lines that may be cut: to the first least ones, and where that does not do, to the second.
 struct Part {
     lines: Vec<String>,
-    least: usize,
-    flag: &'static str,
+    least: [usize; 2],
 }
 
 /// Cuts the longest parts until all have at most `max` lines.
-fn fit(mut parts: Vec<Part>, max: usize) -> Vec<Vec<String>> {
+fn fit(mut parts: Vec<Part>, max: usize, width: usize) -> Vec<Vec<String>> {
     let mut kept: Vec<usize> = parts.iter().map(|part| part.lines.len()).collect();
-    while kept.iter().sum::<usize>() > max {
-        let able = kept.iter_mut().zip(&parts).filter(|(kept, part)| **kept > part.least);
-        match able.map(|(kept, _)| kept).max() {
-            Some(longest) => *longest -= 1,
-            None => break,
+    for pass in 0..2 {
+        while kept.iter().sum::<usize>() > max {
+            let able = kept.iter_mut().zip(&parts).filter(|(kept, part)| **kept > part.least[pass]);
+            match able.map(|(kept, _)| kept).max() {
+                Some(longest) => *longest -= 1,
+                None => break,
+            }
         }
     }
     let cut = parts.iter_mut().zip(kept);
-    cut.map(|(part, kept)| cut_at(std::mem::take(&mut part.lines), kept, part.flag)).collect()
+    cut.map(|(part, kept)| cut_at(std::mem::take(&mut part.lines), kept, width)).collect()
 }
 
-/// The first lines, how many follow, and where.
-fn cut_at(mut lines: Vec<String>, max: usize, flag: &str) -> Vec<String> {
+/// Ends a part that goes on. The last line of the screen names the flag that shows all.
+const GOES_ON: &str = " ...";
+
+/// The first lines.
+fn cut_at(mut lines: Vec<String>, max: usize, width: usize) -> Vec<String> {
     if lines.len() > max {
-        let more = format!("({} more: {flag})", counted(lines.len() - max, "line"));
         lines.truncate(max);
         if let Some(last) = lines.last_mut() {
-            let kept = last.chars().count().saturating_sub(more.len() + 4);
-            let short: String = last.chars().take(kept).collect();
+            let room = width.saturating_sub(GOES_ON.len());
             // A word is whole, or is left out.
-            let rest = &last[short.len()..];
-            let is_whole = rest.is_empty() || rest.starts_with(' ');
-            let end = if is_whole { None } else { short.rfind(' ') }.unwrap_or(short.len());
-            let short = format!("{}... {more}", short[..end].trim_end());
-            *last = short.trim_end().to_owned();
+            while columns_of(last) > room {
+                let end = last.trim_end().rfind(' ').unwrap_or(0);
+                last.truncate(end);
+            }
+            last.push_str(GOES_ON);
         }
     }
     lines
@@ -99,39 +101,46 @@ struct Screen<'a> {
 impl Screen<'_> {
     /// All of it: what may be cut gets the lines that the rest leaves.
     fn lines(&self, record: &RunRecord, glance: &Glance) -> Vec<String> {
-        let head = self.head(record);
-        let grid = self.grid(record, glance);
-        let legend = self.legend(record, glance);
-        let sentences = wrap_words(&glance.sentences.join(" "), self.width, ["", ""]);
+        let virtual_title = match record.device.kind {
+            DeviceKind::Virtual => self.wrap(VIRTUAL_TITLE),
+            DeviceKind::Real => Vec::new(),
+        };
+        let grid = grid::lines(glance, self.width, self.options.look);
         let foot = self.foot(record, glance);
-        let fixed = [&head, &grid, &legend, &foot];
-        let fixed: usize = fixed.iter().map(|lines| lines.len()).sum();
-        let part = |lines, least, flag| Part { lines, least, flag };
+        let gaps = 1 + usize::from(!glance.rows.is_empty());
+        let fixed = virtual_title.len() + grid.len() + foot.len() + gaps;
+        let part = |lines: Vec<String>, least| Part { lines, least };
         let parts = vec![
-            part(self.notices(record), 1, "--full"),
-            part(self.claims(glance), 1, "--full"),
-            part(self.not_run(&glance.not_run), 1, "--full"),
-            part(sentences, SENTENCES_LEAST, "--format md"),
-            part(self.open(&glance.open), 1, "--why"),
+            part(self.wrap(&facts::run(record)), [1; 2]),
+            part(self.notices(record), [1; 2]),
+            part(self.figures(record, glance), [1; 2]),
+            part(self.claims(glance), [2, 1]),
+            part(self.not_run(&glance.not_run), [1; 2]),
+            part(self.legend(record, glance), [2; 2]),
+            part(wrap_words(&self.sentences(glance), self.width, ["", ""]), SENTENCES_LEAST),
+            part(self.open(&glance.open), [1; 2]),
         ];
-        // The empty line between figures and sentences.
         let max = self.options.lines_max.unwrap_or(usize::MAX);
-        let parts = fit(parts, max.saturating_sub(fixed + 1));
-        let [notices, claims, not_run, sentences, open] = &parts[..] else {
-            return head;
+        let parts = fit(parts, max.saturating_sub(fixed), self.width);
+        let [run, notices, figures, claims, not_run, legend, sentences, open] = &parts[..] else {
+            return virtual_title;
         };
         let bold = |lines: &[String]| -> Vec<String> {
             lines.iter().map(|line| bold(line, self.options.look)).collect()
         };
-        let empty = vec![String::new()];
+        let gap = vec![String::new()];
+        let before_grid = if grid.is_empty() { Vec::new() } else { gap.clone() };
         let all = [
-            &bold(&head),
+            &bold(&virtual_title),
+            &bold(run),
             &bold(notices),
+            figures,
+            &before_grid,
             &grid,
             claims,
             not_run,
-            &empty,
-            &legend,
+            &gap,
+            legend,
             &bold(sentences),
             open,
             &foot,
@@ -139,27 +148,23 @@ impl Screen<'_> {
         all.into_iter().flatten().cloned().collect()
     }
 
+    /// What is isolated and what is not. A part of a record says nothing of the rest.
+    fn sentences(&self, glance: &Glance) -> String {
+        let all = glance.sentences.join(" ");
+        let is_part = self.options.selection != Selection::default() && !all.is_empty();
+        if is_part { format!("Of the rows shown: {all}") } else { all }
+    }
+
     fn wrap(&self, text: &str) -> Vec<String> {
         wrap_words(text, self.width, ["", "  "])
     }
 
-    fn grid(&self, record: &RunRecord, glance: &Glance) -> Vec<String> {
-        if glance.rows.is_empty() {
-            return self.wrap("No mechanism ran with a neighbour: there is no figure.");
-        }
-        let mut lines = wrap_words(&facts::figures(record, glance), self.width, ["", ""]);
-        lines.push(String::new());
-        lines.extend(grid::lines(glance, self.width, self.options.look));
-        lines
-    }
-
-    fn head(&self, record: &RunRecord) -> Vec<String> {
-        let mut lines = Vec::new();
-        if record.device.kind == DeviceKind::Virtual {
-            lines.extend(self.wrap(VIRTUAL_TITLE));
-        }
-        lines.extend(self.wrap(&facts::run(record)));
-        lines
+    fn figures(&self, record: &RunRecord, glance: &Glance) -> Vec<String> {
+        let text = match glance.rows.is_empty() {
+            true => "No mechanism ran with a neighbour: there is no figure.".to_owned(),
+            false => facts::figures(record, glance),
+        };
+        wrap_words(&text, self.width, ["", ""])
     }
 
     /// What limits the levels.
@@ -170,8 +175,7 @@ impl Screen<'_> {
     }
 
     fn claims(&self, glance: &Glance) -> Vec<String> {
-        let lines = glance.claims.iter();
-        lines.flat_map(|text| self.wrap(&format!("* {text}"))).collect()
+        self.wrap(&starred(glance))
     }
 
     /// What did not run: by the flag that would run it, else by the reason.
@@ -248,26 +252,57 @@ impl Screen<'_> {
             }
             _ => format!("{count} {word}"),
         }));
-        let mut text = parts.join(", ");
-        if let Some(dir) = &self.options.record_dir {
-            text += &format!(". More: gpubench report {} --full, or --why", clean(dir));
-        }
+        let more = |dir: &String| format!("gpubench report {} --full, or --why", clean(dir));
+        let more = self.options.record_dir.as_ref().map(more);
         let mut lines = self.ledger(record);
-        lines.extend(self.wrap(&text));
+        lines.extend(self.with_command(parts.join(", "), ". More: ", more));
         lines
     }
 
-    /// The claims of the literature by verdict.
+    /// The text and a command, which stays on one line so that it can be copied.
+    fn with_command(&self, text: String, between: &str, command: Option<String>) -> Vec<String> {
+        let Some(command) = command else {
+            return self.wrap(&text);
+        };
+        let whole = format!("{text}{between}{command}");
+        if columns_of(&whole) <= self.width {
+            return vec![whole];
+        }
+        let mut lines = self.wrap(&format!("{text}{}", between.trim_end()));
+        lines.push(format!("  {command}"));
+        lines
+    }
+
+    /// The claims of the literature by verdict: those of the whole record.
     fn ledger(&self, record: &RunRecord) -> Vec<String> {
-        if record.claims.is_empty() {
+        if record.claims.is_empty() || self.options.selection != Selection::default() {
             return Vec::new();
         }
-        let mut text = format!("claims: {}", counts(&record.claims));
-        if let Some(dir) = &self.options.record_dir {
-            text += &format!(": gpubench claims {}", clean(dir));
-        }
-        self.wrap(&text)
+        let command = |dir: &String| format!("gpubench claims {}", clean(dir));
+        let command = self.options.record_dir.as_ref().map(command);
+        self.with_command(format!("claims: {}", counts(&record.claims)), ": ", command)
     }
+}
+
+/// What a star says; empty without one.
+fn starred(glance: &Glance) -> String {
+    if glance.claims.is_empty() { String::new() } else { format!("* {}", glance.claims.join("; ")) }
+}
+
+/// The sentences of the screen, for the view with all tables: what a screen cuts is there.
+pub(super) fn answer(record: &RunRecord, options: &RenderOptions) -> Vec<String> {
+    let glance = Glance::of(record, &options.selection, usize::MAX);
+    let screen = Screen { width: usize::MAX, options };
+    let mut lines = vec![facts::run(record), screen.sentences(&glance)];
+    if !glance.rows.is_empty() {
+        lines.push(facts::figures(record, &glance));
+    }
+    lines.push(starred(&glance));
+    lines.extend(screen.not_run(&glance.not_run));
+    lines.extend(screen.legend(record, &glance));
+    lines.extend(screen.open(&glance.open));
+    lines.retain(|line| !line.is_empty());
+    lines
 }
 
 /// The reason without its details.
@@ -292,9 +327,17 @@ fn plural_of(axis: &str) -> &str {
     }
 }
 
-/// `jitter of mps and hami 50%; memory of mps`.
+/// `jitter of mps and hami 50%; memory of mps`. Places of the same mechanisms share their names.
 pub(super) fn places(group: &ReasonGroup) -> String {
-    let places = group.places.iter();
-    let places = places.map(|(place, labels)| format!("{place} of {}", list(labels, "and")));
+    let mut by_labels: Vec<(&[String], Vec<&str>)> = Vec::new();
+    for (place, labels) in &group.places {
+        match by_labels.iter_mut().find(|(known, _)| *known == labels.as_slice()) {
+            Some((_, places)) => places.push(place),
+            None => by_labels.push((labels, vec![place])),
+        }
+    }
+    let places = by_labels.iter();
+    let places = places
+        .map(|(labels, places)| format!("{} of {}", list(places, "and"), list(labels, "and")));
     places.collect::<Vec<_>>().join("; ")
 }

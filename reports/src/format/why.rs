@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use gpubench_judge::score::{PROPORTION_L0, PROPORTION_L2, PROPORTION_L3};
 use gpubench_record::{
-    Estimate, FORMAT_VERSION, MatrixRow, OutcomeKind, OverallRow, RunRecord, Thresholds, counted,
+    Estimate, FORMAT_VERSION, GateState, MatrixRow, OutcomeKind, OverallRow, RunRecord, Thresholds,
+    counted,
 };
 use gpubench_show::{Block, Labels, Line, Page, clean, list};
 
@@ -13,7 +14,7 @@ use super::figures::{one_line, value};
 use super::screen::{ROWS_MAX, places};
 use super::{RenderOptions, document};
 use crate::matrix::faults::{is_of_fault, summary};
-use crate::matrix::{Glance, ReasonGroup, Selection, Standing, Subject};
+use crate::matrix::{Glance, OVERALL, ReasonGroup, Selection, Standing, Subject, place};
 
 /// Parts of the reasons for doubt, with the noun of what they count.
 const PARTS: [(Subject, &str, &str); 5] = [
@@ -26,12 +27,20 @@ const PARTS: [(Subject, &str, &str); 5] = [
 
 /// The reasons for doubt of the selected mechanisms and axes.
 pub(super) fn page(record: &RunRecord, options: &RenderOptions) -> Page {
-    let glance = Glance::of(record, &options.selection, ROWS_MAX);
+    let selection = &options.selection;
     let mut page = Page::new(document::title(record));
-    let is_part = options.selection != Selection::default();
+    if let Some(id) = &selection.cell {
+        cell(record, id, &mut page);
+        return page;
+    }
+    let glance = Glance::of(record, selection, ROWS_MAX);
+    let is_part = *selection != Selection::default();
+    if !is_part {
+        document::urgent(record).into_iter().for_each(|notice| page.notice(notice));
+    }
     let empty = page.blocks.len();
     if is_part {
-        of_place(record, &options.selection, &mut page);
+        of_place(record, selection, &mut page);
     }
     for (subject, heading, noun) in PARTS {
         let groups = glance.reasons.iter().filter(|one| one.subject == subject);
@@ -47,9 +56,46 @@ pub(super) fn page(record: &RunRecord, options: &RenderOptions) -> Page {
         }
     }
     if page.blocks.len() == empty {
-        page.say("No doubt: every row has a level, and no cell fails a gate.");
+        page.say(match record.matrix.iter().any(|row| row.level.is_some()) {
+            true if is_part => "The record has no row of it.",
+            true => "No doubt: every row has a level, and no cell fails a gate.",
+            false => "No row has a level: no mechanism was measured beside a neighbour.",
+        });
     }
     page
+}
+
+/// One cell of the run: its outcome, the gates that it fails, and the file with its samples.
+fn cell(record: &RunRecord, id: &str, page: &mut Page) {
+    let Some(of) = record.cells.iter().find(|one| one.cell.id == id) else {
+        page.say(format!("cell {} did not run", clean(id)));
+        return;
+    };
+    let label = Labels::of_records(&[record]).get(&of.cell.variant);
+    let reason = of.outcome.reason.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+    page.say(clean(&format!(
+        "cell {id}: {} of {label}, condition {}, victim {}, block {}: {}{reason}",
+        of.cell.sub_axis.as_str(),
+        of.cell.condition.as_str(),
+        of.cell.victim,
+        of.cell.block,
+        of.outcome.outcome.as_str(),
+    )));
+    let mut passed = 0;
+    for gate in &of.gates {
+        let state = match gate.state {
+            GateState::Passed => {
+                passed += 1;
+                continue;
+            }
+            GateState::Failed => "failed",
+            GateState::NotEvaluated => "not evaluated",
+            GateState::NotApplicable => continue,
+        };
+        let text = format!("{} {state}: {}", gate.gate.as_str(), gate.detail);
+        page.push(Line::new(clean(&text)).indented(2, 4));
+    }
+    page.push(Line::new(format!("{} passed", counted(passed, "gate"))).indented(2, 4));
 }
 
 /// Words of warnings that tell what was found, and doubt nothing.
@@ -128,13 +174,17 @@ fn of_place(record: &RunRecord, selection: &Selection, page: &mut Page) {
     let mut rules = BTreeSet::new();
     let mechanisms = record.mechanisms.iter();
     let shown = mechanisms.filter(|one| selection.has_mechanism(&one.name, &one.variant));
-    for one in shown.filter(|one| one.name != record.plan.reference) {
+    for one in shown {
         let label = labels.get(&one.variant);
+        if one.name == record.plan.reference {
+            page_of_reference(selection, &label, page);
+            continue;
+        }
         let lines = not_run(record, selection, &one.variant, &label);
         lines.into_iter().for_each(|line| page.say(line));
         let own = || record.matrix.iter().filter(|row| row.variant == one.variant);
         let did_run = own().any(|row| row.outcome.outcome != OutcomeKind::Waived);
-        if selection.axes.is_empty() && did_run {
+        if selection.has_overall() && did_run {
             overall(record, &one.variant, &label).into_iter().for_each(|line| page.say(line));
         }
         let shown = own().filter(|row| selection.has_axis(&row.axis, row.sub_axis.as_deref()));
@@ -146,7 +196,12 @@ fn of_place(record: &RunRecord, selection: &Selection, page: &mut Page) {
             missed.for_each(|line| page.push(Line::new(line).indented(2, 4)));
             rules.extend(rule(row, &record.plan.thresholds));
         }
-        if !faults.is_empty() {
+        for row in faults.iter().filter(|_| !selection.faults.is_empty()) {
+            if selection.has_fault(row.aggressor.as_deref()) {
+                page.say(fault(record, row, &label));
+            }
+        }
+        if !faults.is_empty() && selection.faults.is_empty() {
             let all = summary(record, &one.variant, selection);
             let level = level_of(all.level.as_deref(), all.outcome);
             let note = all.note.map_or_else(String::new, |note| format!("; {note}"));
@@ -155,6 +210,30 @@ fn of_place(record: &RunRecord, selection: &Selection, page: &mut Page) {
         }
     }
     rules.into_iter().for_each(|rule| page.say(rule));
+}
+
+/// The reference has no level; only a reader who names it asks for one.
+fn page_of_reference(selection: &Selection, label: &str, page: &mut Page) {
+    if !selection.mechanisms.is_empty() {
+        page.say(format!(
+            "{label}: the reference, one tenant alone on the device: it has no neighbour and no \
+             level"
+        ));
+    }
+}
+
+/// One fault under one mechanism.
+fn fault(record: &RunRecord, row: &MatrixRow, label: &str) -> String {
+    let name = row.aggressor.as_deref().unwrap_or_default();
+    let level = level_of(row.level.as_deref(), row.outcome.outcome);
+    let mut tallies = record.fault_tallies.iter();
+    let tally = tallies.find(|one| one.variant == row.variant && one.fault == name);
+    let trials = tally.filter(|one| one.trials > 0).map_or_else(
+        || "no trial counts".to_owned(),
+        |one| format!("no victim harmed in {} of {}", one.contained, counted(one.trials, "trial")),
+    );
+    let reason = row.outcome.reason.as_deref().map_or_else(String::new, |why| format!("; {why}"));
+    clean(&format!("fault/{name} of {label}: {level}; {trials}{reason}"))
 }
 
 /// The rule of proportions.
@@ -174,13 +253,6 @@ fn level_of(level: Option<&str>, outcome: OutcomeKind) -> String {
         },
         (Some(open), _) => format!("no level, {open} are open"),
         (None, _) => "no level".to_owned(),
-    }
-}
-
-fn place(row: &MatrixRow) -> String {
-    match (row.axis.as_str(), row.sub_axis.as_deref()) {
-        ("jitter", Some(sub_axis)) => format!("jitter/{}", clean(sub_axis)),
-        (axis, sub_axis) => clean(sub_axis.unwrap_or(axis)),
     }
 }
 
@@ -344,7 +416,7 @@ fn not_run(record: &RunRecord, selection: &Selection, variant: &str, label: &str
         let reason = own().find_map(|row| row.outcome.reason.as_deref());
         return vec![because(label, reason.unwrap_or("the record has no row of it"), None)];
     }
-    let missing = selection.axes.iter().filter(|axis| !ran(axis));
+    let missing = selection.axes.iter().filter(|axis| *axis != OVERALL && !ran(axis));
     let of_axis = |axis: &String| {
         let what = format!("{} of {label}", if axis == "fault" { "faults" } else { axis });
         let name = axis.split_once('/').map_or(axis.as_str(), |(name, _)| name);
@@ -356,7 +428,7 @@ fn not_run(record: &RunRecord, selection: &Selection, variant: &str, label: &str
         let mut rows = own().filter(|row| row.axis == name);
         match rows.find_map(|row| row.outcome.reason.as_deref()) {
             Some(reason) if !ran(name) => because(&what, reason, None),
-            _ => because(&what, &not_planned(record, name), None),
+            _ => because(&what, &not_planned(record, axis), None),
         }
     };
     missing.map(of_axis).collect()
@@ -375,6 +447,10 @@ fn not_planned(record: &RunRecord, axis: &str) -> String {
         (_, false) => {
             format!("a record of format {} has no figure of {axis}", record.format_version)
         }
-        (_, true) => format!("profile {profile} has no cell of it: matrix --axis {axis}"),
+        (_, true) => {
+            // The jitter beside one resource is no axis of a plan.
+            let axis = axis.strip_prefix("jitter/").map_or(axis, |_| "jitter");
+            format!("profile {profile} has no cell of it: matrix --axis {axis}")
+        }
     }
 }

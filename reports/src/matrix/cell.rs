@@ -70,7 +70,7 @@ impl Standing {
         }
     }
 
-    fn of(row: &MatrixRow) -> Self {
+    pub(super) fn of_row(row: &MatrixRow) -> Self {
         match row.outcome.outcome {
             OutcomeKind::Measured => Self::of_level(row.level.as_deref()),
             OutcomeKind::Inconclusive => Self::Open,
@@ -115,18 +115,18 @@ pub(super) fn cell(record: &RunRecord, variant: &str, column: &Column) -> Option
         .collect();
     let rows: Vec<usize> = own.iter().map(|(at, _)| *at).collect();
     let (deciding, weakest) = *own.iter().min_by(|(_, a), (_, b)| {
-        let by_standing = Standing::of(a).cmp(&Standing::of(b));
+        let by_standing = Standing::of_row(a).cmp(&Standing::of_row(b));
         by_standing.then(strength(a).total_cmp(&strength(b)))
     })?;
-    let ran = own.iter().filter(|(_, row)| Standing::of(row) != Standing::Waived);
+    let ran = own.iter().filter(|(_, row)| Standing::of_row(row) != Standing::Waived);
     let published = published(record, ran.clone().map(|(_, row)| *row));
     if own.iter().any(|(_, row)| is_of_fault(row)) {
         return Some(of_faults(record, variant, column, published, rows));
     }
-    let held = ran.clone().filter(|(_, row)| Standing::of(row) >= Standing::Bounded);
+    let held = ran.clone().filter(|(_, row)| Standing::of_row(row) >= Standing::Bounded);
     let figure = if column.axis == "memory" && column.sub_axis.is_none() {
         // An open check has neither passed nor failed.
-        let decided = ran.clone().filter(|(_, row)| Standing::of(row) != Standing::Open);
+        let decided = ran.clone().filter(|(_, row)| Standing::of_row(row) != Standing::Open);
         let of = [held.count(), decided.count()];
         (of[1] > 0).then_some(Figure::HeldOf(of))
     } else {
@@ -134,7 +134,7 @@ pub(super) fn cell(record: &RunRecord, variant: &str, column: &Column) -> Option
         let estimate = [&row.retention, &row.jitter, &row.survival, &row.overshoot];
         estimate.into_iter().flatten().next().cloned().map(Figure::Estimate)
     };
-    let standing = match Standing::of(weakest) {
+    let standing = match Standing::of_row(weakest) {
         Standing::Partial if own.iter().any(|(_, row)| may_be_none(row)) => Standing::Open,
         decided => decided,
     };
@@ -153,7 +153,7 @@ pub(super) fn cell(record: &RunRecord, variant: &str, column: &Column) -> Option
 /// Whether a row without a level may be at L0, which would decide the cell.
 fn may_be_none(row: &MatrixRow) -> bool {
     let worst = row.level.as_deref().unwrap_or("L0");
-    matches!(Standing::of(row), Standing::Open | Standing::Failed) && worst.starts_with("L0")
+    matches!(Standing::of_row(row), Standing::Open | Standing::Failed) && worst.starts_with("L0")
 }
 
 /// The smaller, the weaker: jitter counts downwards.

@@ -150,10 +150,20 @@ fn note(tallies: &[&FaultTally], is_decided: bool, rows: &[&MatrixRow]) -> Optio
 pub struct NotRun {
     /// Labels of the mechanisms; none where it is the axis of all.
     pub mechanisms: Vec<String>,
-    /// The axis, where the mechanism itself ran.
+    /// The axis, where the mechanism itself ran; [`NEIGHBOURS`] where it ran alone.
     pub axis: Option<String>,
     pub reason: String,
     pub remedy: Option<String>,
+}
+
+/// What a mechanism lacks that ran, with a tenant alone.
+pub const NEIGHBOURS: &str = "neighbours";
+
+impl NotRun {
+    /// Whether no row of the mechanism has a figure beside a neighbour.
+    fn is_whole(&self) -> bool {
+        self.axis.as_deref().is_none_or(|axis| axis == NEIGHBOURS)
+    }
 }
 
 /// Waived mechanisms first, then axes of mechanisms that ran. A single fault is left to the table
@@ -172,7 +182,8 @@ pub(super) fn not_run(record: &RunRecord, selection: &Selection, labels: &Labels
     for one in mechanisms_without_a_row(record, selection) {
         let mut own = record.matrix.iter().filter(|row| row.variant == *one);
         let reason = own.find_map(|row| row.outcome.reason.as_deref());
-        add(&mut groups, labels.get(one), None, reason.unwrap_or_default(), None);
+        let axis = Some(NEIGHBOURS);
+        add(&mut groups, labels.get(one), axis, reason.unwrap_or_default(), None);
     }
     for skip in &record.plan.skips {
         let axis = skip.axis.as_deref();
@@ -254,7 +265,7 @@ fn waived_rows(
     for row in rows {
         let label = labels.get(&row.variant);
         let is_known = groups.iter().any(|group| {
-            let of_axis = group.axis.is_none() || group.axis.as_deref() == Some(&row.axis);
+            let of_axis = group.is_whole() || group.axis.as_deref() == Some(&row.axis);
             of_axis && group.mechanisms.contains(&label)
         });
         if is_known {
@@ -278,7 +289,7 @@ fn add(
     let is_same = |group: &&mut NotRun| {
         (&group.axis, &group.reason, &group.remedy) == (&axis, &reason, &remedy)
     };
-    let whole = |group: &NotRun| group.axis.is_none() && group.mechanisms.contains(&label);
+    let whole = |group: &NotRun| group.is_whole() && group.mechanisms.contains(&label);
     if groups.iter().any(whole) {
         return;
     }

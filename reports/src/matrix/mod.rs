@@ -11,8 +11,8 @@ mod sentences;
 mod tests;
 
 use gpubench_record::{
-    CellResult, Condition, Ends, EscapeOutcome, Estimate, Gate, MechanismRow, OutcomeKind,
-    ProbeFound, ProbeResult, RunRecord,
+    CellResult, Condition, Ends, EscapeOutcome, Estimate, Gate, MatrixRow, MechanismRow,
+    OutcomeKind, ProbeFound, ProbeResult, RunRecord,
 };
 use gpubench_show::list;
 
@@ -24,11 +24,18 @@ pub use reasons::{ReasonGroup, Subject};
 
 use gpubench_show::{Labels, clean};
 
+/// The axis of a selection that stands for the overall levels.
+pub const OVERALL: &str = "overall";
+
 /// What part of a record is shown. An empty list selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     pub mechanisms: Vec<String>,
     pub axes: Vec<String>,
+    /// Faults by name, of the selected axes.
+    pub faults: Vec<String>,
+    /// The id of one cell of the run.
+    pub cell: Option<String>,
 }
 
 impl Selection {
@@ -36,6 +43,17 @@ impl Selection {
     pub fn has_mechanism(&self, name: &str, variant: &str) -> bool {
         let wanted = &self.mechanisms;
         wanted.is_empty() || wanted.iter().any(|one| one == name || one == variant)
+    }
+
+    /// Whether the fault of a row is shown.
+    pub fn has_fault(&self, aggressor: Option<&str>) -> bool {
+        let is = |fault: &String| aggressor == Some(fault.as_str());
+        self.faults.is_empty() || self.faults.iter().any(is)
+    }
+
+    /// Whether the overall levels are shown.
+    pub fn has_overall(&self) -> bool {
+        self.axes.is_empty() || self.axes.iter().any(|one| one == OVERALL)
     }
 
     /// Whether an axis or one of its sub-axes is shown.
@@ -46,6 +64,15 @@ impl Selection {
         };
         let is = |one: &String| one == axis || Some(one.as_str()) == sub_axis || is_whole(one);
         self.axes.is_empty() || self.axes.iter().any(is)
+    }
+}
+
+/// The name of a row on the screen: its resource alone, of jitter with the axis.
+pub(crate) fn place(row: &MatrixRow) -> String {
+    match (row.axis.as_str(), row.sub_axis.as_deref()) {
+        ("jitter", Some(sub_axis)) => format!("jitter/{}", clean(sub_axis)),
+        ("fault", _) => row.axis.clone(),
+        (axis, sub_axis) => clean(sub_axis.unwrap_or(axis)),
     }
 }
 
@@ -149,7 +176,7 @@ impl Glance {
             not_run: faults::not_run(record, selection, &labels),
             open: reasons::open(record, &columns, &rows),
             reasons: reasons::reasons(record, selection, &labels),
-            widest: widest(&columns, &rows),
+            widest: widest(record, &rows),
             cells: counts(record),
             columns,
             rows,
@@ -320,26 +347,23 @@ fn bypasses(record: &RunRecord, selection: &Selection, labels: &Labels) -> Vec<S
     record.probes.iter().filter_map(of).collect()
 }
 
-fn widest(columns: &[Column], rows: &[Row]) -> Widest {
+/// Of every row behind a cell, and not only of the one whose figure it shows.
+fn widest(record: &RunRecord, rows: &[Row]) -> Widest {
     let mut widest = Widest::default();
-    for row in rows {
-        for (column, cell) in columns.iter().zip(&row.cells) {
-            let decided = cell.as_ref().filter(|cell| cell.standing.is_decided());
-            let Some(Figure::Estimate(estimate)) = decided.and_then(|one| one.figure.as_ref())
-            else {
+    let behind = rows.iter().flat_map(|row| row.cells.iter().flatten()).flat_map(|one| &one.rows);
+    for row in behind.filter_map(|at| record.matrix.get(*at)) {
+        if !Standing::of_row(row).is_decided() {
+            continue;
+        }
+        for (figure, known) in
+            [(&row.retention, &mut widest.retention), (&row.jitter, &mut widest.jitter)]
+        {
+            let Some(of) = figure.as_ref().filter(|one| one.ends != Ends::AtMost) else {
                 continue;
             };
-            if estimate.ends == Ends::AtMost {
-                continue;
-            }
-            let half = (estimate.hi - estimate.value).max(estimate.value - estimate.lo);
-            let known = match column.axis.as_str() {
-                "jitter" => &mut widest.jitter,
-                "memory" | "fault" => continue,
-                _ => &mut widest.retention,
-            };
+            let half = (of.hi - of.value).max(of.value - of.lo);
             if half.is_finite() {
-                *known = Some(known.map_or(half, |known| known.max(half)));
+                *known = Some(known.map_or(half, |known: f64| known.max(half)));
             }
         }
     }

@@ -4,7 +4,7 @@ use gpubench_record::{CellResult, Gate, GateResult, GateScope, OutcomeKind, RunR
 
 use super::cell::Standing;
 use super::faults::is_of_fault;
-use super::{Column, Row, Selection};
+use super::{Column, Row, Selection, place};
 use gpubench_show::{Labels, clean};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,9 +83,11 @@ pub(super) fn reasons(
             && selection.has_axis(&row.axis, row.sub_axis.as_deref())
     });
     for row in rows {
-        let axis = row.sub_axis.as_deref().filter(|_| row.axis != "fault");
-        let (axis, label) = (axis.unwrap_or(&row.axis), labels.get(&row.variant));
+        let (axis, label) = (&place(row), labels.get(&row.variant));
         let reason = row.outcome.reason.as_deref().unwrap_or_default();
+        if !selection.has_fault(row.aggressor.as_deref()) {
+            continue;
+        }
         let fault = row.aggressor.as_deref().filter(|_| is_of_fault(row) && row.survival.is_none());
         match (row.outcome.outcome, fault) {
             (OutcomeKind::Inconclusive | OutcomeKind::Failed, Some(fault)) => {
@@ -167,7 +169,7 @@ impl Groups {
             self.keys.push(key);
             self.all.push(ReasonGroup {
                 subject,
-                cure: cure(subject, &reason),
+                cure: cure(subject, &reason, place),
                 reason: reason.clone(),
                 differs: false,
                 count: 0,
@@ -250,7 +252,10 @@ fn pattern(text: &str) -> String {
     pattern
 }
 
-fn cure(subject: Subject, reason: &str) -> Option<&'static str> {
+/// The checks of the axis memory that repeat trials, as places have them.
+const PROBED: [&str; 2] = ["residue", "capacity"];
+
+fn cure(subject: Subject, reason: &str, place: &str) -> Option<&'static str> {
     const CURES: [(&str, &str); 12] = [
         ("blocks are needed", "more blocks: `[blocks]` and `device_time` of the profile"),
         ("more for L", "more trials: --fault-trials N, or a report of several records"),
@@ -267,6 +272,11 @@ fn cure(subject: Subject, reason: &str) -> Option<&'static str> {
     ];
     if subject == Subject::Warning && !reason.contains("bypass") {
         return None;
+    }
+    if PROBED.contains(&place) && reason.contains("more trials") {
+        return Some(
+            "fewer tenants: a probe ends when its time is up, and tenants take part of it",
+        );
     }
     let mut known = CURES.iter();
     known.find(|(words, _)| reason.contains(words)).map(|(_, cure)| *cure)

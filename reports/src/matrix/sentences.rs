@@ -38,6 +38,12 @@ pub(super) fn sentences(all: &[Standings]) -> Vec<String> {
         }
     }
     groups.sort_by_key(|(achieved, _)| achieved.rank());
+    if let [(achieved, labels)] = &groups[..]
+        && achieved.is_undecided()
+        && labels.len() > 1
+    {
+        return vec!["Nothing is decided for any mechanism.".to_owned()];
+    }
     let predicates = groups.iter().map(|(achieved, labels)| achieved.sentence(labels));
     sentences.extend(predicates.flatten());
     sentences

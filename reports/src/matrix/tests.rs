@@ -12,6 +12,7 @@ fn a_selection_narrows_rows_and_splits_the_axis_into_its_sub_axes() {
     let selection = Selection {
         mechanisms: vec!["time-slicing".to_owned()],
         axes: vec!["compute".to_owned(), "bandwidth/dram".to_owned()],
+        ..Selection::default()
     };
     let glance = Glance::of(&record, &selection, 12);
     let headings: Vec<&str> = glance.columns.iter().map(|one| one.heading.as_str()).collect();

@@ -11,7 +11,22 @@ use crate::claims;
 
 pub struct Judged<'a> {
     pub name: String,
+    /// The run, with the claims to show.
     pub run: &'a RunRecord,
+    /// How many claims it has.
+    pub claims: usize,
+}
+
+impl Judged<'_> {
+    /// The record and its counts; of a part of the claims, how many they are.
+    fn heading(&self) -> String {
+        let shown = self.run.claims.len();
+        let part = match shown == self.claims {
+            true => String::new(),
+            false => format!(", {shown} of {}", counted(self.claims, "claim")),
+        };
+        format!("{}{part}: {}", self.name, counts(&self.run.claims))
+    }
 }
 
 fn table(heading: &str, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Table {
@@ -136,7 +151,7 @@ pub fn verdicts(records: &[Judged<'_>], detail: Detail) -> Page {
     let columns = ["claim", "verdict", "says", "test", "figures", "source", "published for"];
     for one in records {
         if detail == Detail::Summary {
-            blocks.push(Block::Heading(format!("{}: {}", one.name, counts(&one.run.claims))));
+            blocks.push(Block::Heading(one.heading()));
             blocks.extend(by_verdict(one).into_iter().map(Block::Table));
             continue;
         }
@@ -147,8 +162,7 @@ pub fn verdicts(records: &[Judged<'_>], detail: Detail) -> Page {
                 [id, statement, test, evidence, source].map(Cell::text);
             vec![id, painted(row.verdict), says, test, evidence, source, Cell::text(about)]
         });
-        let heading = format!("{}: {}", one.name, counts(&one.run.claims));
-        blocks.push(Table::new("", &heading, columns, rows).into());
+        blocks.push(Table::new("", &one.heading(), columns, rows).into());
     }
     let without = |one: &&Judged<'_>| one.run.plan.claims.is_empty();
     let without = records.iter().filter(without).map(|one| {

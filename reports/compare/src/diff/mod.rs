@@ -103,6 +103,15 @@ fn exit(conclusion: Conclusion, counts: &Counts, fail_on: FailOn) -> ExitCode {
     }
 }
 
+/// The sessions before that are also among those after, as a copy or by the same name.
+fn on_both_sides<'a>(before: &'a [Session], after: &[Session]) -> Vec<&'a str> {
+    let is_same = |one: &Session, other: &Session| {
+        (&one.started_at, &one.facts, &one.rows) == (&other.started_at, &other.facts, &other.rows)
+    };
+    let same = before.iter().filter(|one| after.iter().any(|other| is_same(one, other)));
+    same.map(|one| one.name.as_str()).collect()
+}
+
 /// What a change can be attributed to.
 fn attribution(
     [before, after]: [&[Session]; 2],
@@ -110,6 +119,13 @@ fn attribution(
     vary: &[String],
     rows: &[DiffRow],
 ) -> String {
+    let same = on_both_sides(before, after);
+    if !same.is_empty() {
+        return format!(
+            "the same record is on both sides: {}; a record beside itself shows no change",
+            same.join(", ")
+        );
+    }
     let of = |wanted: &[Treatment]| -> Vec<&str> {
         let found = differences.iter().filter(|one| wanted.contains(&one.treatment));
         found.map(|one| one.fact.as_str()).collect()

@@ -213,7 +213,7 @@ fn each_exit_status_has_its_comparison() {
 
 /// A script knows rows that differ from open ones, which have the same exit status.
 #[test]
-fn each_conclusion_has_its_comparison_and_its_last_line() {
+fn each_conclusion_has_its_comparison_and_its_first_line() {
     use super::Conclusion::{Equal, Improvement, NotAttributable, NotComparable, Open, Regression};
     let mut rng = ScheduleRng::new(43);
     let world = World { sd: 0.001, mechanisms: 1, ..WORLD };
@@ -223,27 +223,78 @@ fn each_conclusion_has_its_comparison_and_its_last_line() {
     let noisy = of(0.0, 0.2, &mut rng);
     let mut other = equal.clone();
     Arc::make_mut(&mut other[0].facts).insert("driver".to_owned(), "two".to_owned());
-    for (before, after, conclusion, exit, last) in [
-        (&before[..], &other[..], NotComparable, 20, "side by side. exit 20"),
-        (&before, &worse, Regression, 30, "3 regressions. exit 30"),
-        (&before, &noisy, Open, 10, "no regression shown, 3 rows are open. exit 10"),
-        (&worse, &before, Improvement, 0, "no regression. exit 0"),
-        (&before, &equal, Equal, 0, "no regression. exit 0"),
+    for (before, after, conclusion, exit, first) in [
+        (
+            &before[..],
+            &other[..],
+            NotComparable,
+            20,
+            "not comparable: name the facts that differ on purpose",
+        ),
+        (
+            &before,
+            &worse,
+            Regression,
+            30,
+            "REGRESSED: 3 of 3 primary rows, 3 secondary rows. exit 30",
+        ),
+        (
+            &before,
+            &noisy,
+            Open,
+            10,
+            "inconclusive: no regression shown, 3 of 3 primary rows are open. exit 10",
+        ),
+        (
+            &worse,
+            &before,
+            Improvement,
+            0,
+            "improved: 3 of 3 primary rows, 3 secondary rows; no regression in 3 of 3 primary rows. exit 0",
+        ),
+        (&before, &equal, Equal, 0, "no regression in 3 of 3 primary rows. exit 0"),
         // One session a side.
         (
             &before[..1],
             &worse[..1],
             NotAttributable,
             10,
-            "3 rows differ, cause not attributable. exit 10",
+            "inconclusive: 3 rows differ, cause not attributable. exit 10",
         ),
-        (&before[..1], &equal[..1], Equal, 0, "no regression between these two sessions. exit 0"),
+        (
+            &before[..1],
+            &equal[..1],
+            Equal,
+            0,
+            "no regression in 3 of 3 primary rows between these two sessions. exit 0",
+        ),
     ] {
         let report = compared(before, after);
         assert_eq!((report.conclusion, report.exit), (conclusion, exit), "{report:?}");
         let text = render::diff(&report, Format::Text, Detail::Changes, Look::PIPED).unwrap();
-        assert!(text.trim_end().ends_with(last), "{text}");
+        assert!(text.starts_with(first), "{text}");
+        let has_star = matches!(conclusion, Regression | Improvement);
+        assert_eq!(text.contains("\n* the whole interval"), has_star, "{text}");
         assert_eq!(report.counts.differing, if conclusion == NotAttributable { 3 } else { 0 });
+    }
+}
+
+/// A copy is the same record; another session of the same GPU is not.
+#[test]
+fn a_record_on_both_sides_is_named() {
+    let mut rng = ScheduleRng::new(44);
+    let (before, after) = (side("s", WORLD, &mut rng), side("t", WORLD, &mut rng));
+    let mut copy = before[..1].to_vec();
+    copy[0].name = "copy".to_owned();
+    for (before, after, named) in [
+        (&before[..1], &before[..1], true),
+        (&before[..1], &copy[..], true),
+        (&before[..1], &before[1..2], false),
+        (&before[..], &after[..], false),
+    ] {
+        let report = compared(before, after);
+        let wanted = format!("the same record is on both sides: {};", before[0].name);
+        assert_eq!(report.attribution.starts_with(&wanted), named, "{}", report.attribution);
     }
 }
 

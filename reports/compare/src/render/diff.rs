@@ -10,6 +10,7 @@ use crate::diff::{DiffRow, Difference, Doubt, Figures, KeyDifference, Report, Tr
 
 /// A comparison as words.
 pub(super) struct Document {
+    /// The conclusion.
     pub title: String,
     /// What a reader needs before any figure, one sentence each.
     pub notices: Vec<String>,
@@ -20,6 +21,8 @@ pub(super) struct Document {
     changed_doubts: usize,
     /// How many rows are unchanged, and what is known of them.
     unchanged: Option<String>,
+    /// What the star of a verdict says, where one has it.
+    star: Option<String>,
     /// What reports print beside these rows, numbered as in their notes.
     pub doubts: Vec<String>,
     /// Counts and what was left out, one sentence each.
@@ -160,7 +163,12 @@ pub fn page(report: &Report, detail: Detail) -> Page {
     if !table.rows.is_empty() {
         page.push(table);
     }
-    document.doubts.into_iter().chain(document.summary).for_each(|line| page.say(line));
+    document
+        .star
+        .into_iter()
+        .chain(document.doubts)
+        .chain(document.summary)
+        .for_each(|line| page.say(line));
     page
 }
 
@@ -178,7 +186,7 @@ fn with_charts(report: &Report) -> Page {
     let more = changed.len().saturating_sub(LEAD_MAX);
     lead.extend((more > 0).then(|| Line::new(format!("and {more} more, in the table")).into()));
     lead.extend(intervals::charts(report).into_iter().map(Block::Chart));
-    let at = usize::from(report.kind == DeviceKind::Virtual);
+    let at = 1 + usize::from(report.kind == DeviceKind::Virtual);
     page.blocks.splice(at..at, lead);
     page
 }
@@ -210,7 +218,8 @@ impl Document {
         });
         unchanged.into_iter().for_each(|line| page.push(line));
         page.push(Block::Gap);
-        self.doubts.into_iter().for_each(|text| page.push(Line::new(text).indented(0, 4)));
+        let notes = self.star.into_iter().chain(self.doubts);
+        notes.for_each(|text| page.push(Line::new(text).indented(0, 4)));
         page.push(Block::Gap);
         self.summary.into_iter().for_each(|text| page.say(text));
         page
@@ -241,12 +250,13 @@ impl Document {
         let changed_doubts = numbers.0.len();
         words.extend(rows[changed..].iter().map(|row| row_words(row, &mut numbers)));
         Self {
-            title: title(report),
+            title: summary::verdict(report),
             notices: notices(report),
             rows: words,
             changed,
             changed_doubts,
             unchanged: if detail == Detail::Full { None } else { unchanged(report) },
+            star: rows.iter().any(|row| is_starred(row)).then(|| STAR.to_owned()),
             doubts: numbers.lines(),
             summary: summary::lines(report),
         }
@@ -271,6 +281,7 @@ fn unchanged(report: &Report) -> Option<String> {
     ))
 }
 
+/// What was compared.
 fn title(report: &Report) -> String {
     let varied: Vec<String> = report
         .differences
@@ -278,14 +289,14 @@ fn title(report: &Report) -> String {
         .filter(|one| one.treatment == Treatment::Varied)
         .map(|one| format!("{} {}", one.fact, arrow(&one.before, &one.after)))
         .collect();
-    let varied = if varied.is_empty() { "sessions".to_owned() } else { varied.join(", ") };
+    let varied = if varied.is_empty() { String::new() } else { varied.join(", ") + "   " };
     let days = [report.before.first(), report.after.last()];
     let mut days: Vec<&str> =
         days.into_iter().flatten().filter_map(|one| one.started_at.get(..10)).collect();
     days.dedup();
     let days = days.join(" -> ");
     format!(
-        "{varied}   {}   {} + {} sessions   {days}",
+        "{varied}{}   {} + {} sessions   {days}",
         report.product,
         report.before.len(),
         report.after.len()
@@ -315,7 +326,7 @@ fn shortened(value: &str) -> String {
 }
 
 fn notices(report: &Report) -> Vec<String> {
-    let mut notices = Vec::new();
+    let mut notices = vec![title(report)];
     if report.kind == DeviceKind::Virtual {
         notices.push(VIRTUAL_TITLE.to_owned());
     }
@@ -404,14 +415,19 @@ fn doubts(row: &DiffRow, numbers: &mut Numbers) -> Option<String> {
     (!parts.is_empty()).then(|| format!("doubts: {}", parts.join(", ")))
 }
 
+/// What the star of a verdict says.
+const STAR: &str = "* the whole interval lies beyond the margin";
+
+const fn is_starred(row: &DiffRow) -> bool {
+    row.confirmed && matches!(row.verdict, Verdict::Regressed | Verdict::Improved)
+}
+
 fn row_words(row: &DiffRow, numbers: &mut Numbers) -> RowWords {
-    let name = row.verdict.as_str();
-    let verdict = match row.verdict {
-        Verdict::Regressed if row.confirmed => "REGRESSED*".to_owned(),
-        Verdict::Regressed => "REGRESSED".to_owned(),
-        Verdict::Improved if row.confirmed => format!("{name}*"),
-        _ => name.to_owned(),
+    let name = match row.verdict {
+        Verdict::Regressed => "REGRESSED",
+        other => other.as_str(),
     };
+    let verdict = format!("{name}{}", if is_starred(row) { "*" } else { "" });
     let metric = row.key.metric;
     let none = || "-".to_owned();
     let figures = row.figures.as_ref();

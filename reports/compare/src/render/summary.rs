@@ -1,4 +1,5 @@
-//! The last lines of a comparison: counts, margins, what it detects, A/A pairs, the conclusion.
+//! The first line of a comparison, which is its conclusion, and the last ones: counts, margins, what
+//! it detects, A/A pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +11,7 @@ use crate::diff::{Conclusion, Counts, DiffRow, KnownFrom, Report, Verdict};
 /// One sentence each.
 pub(super) fn lines(report: &Report) -> Vec<String> {
     if !report.comparable {
-        return vec![format!(
-            "not comparable: name the facts that differ on purpose with --vary, or use --force; \
-             gpubench compare shows other GPUs side by side.  exit {}",
-            report.exit
-        )];
+        return Vec::new();
     }
     let counts = &report.counts;
     let &Counts { regressed, improved, unchanged, inconclusive, invalid, not_measured, .. } =
@@ -25,8 +22,9 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     };
     let mut lines = vec![format!(
         "{}: {regressed} regressed, {improved} improved, {inconclusive} inconclusive, \
-         {unchanged} unchanged{without}",
-        counted(counts.rows() as usize, "primary row")
+         {unchanged} unchanged{without}{}",
+        counted(counts.rows() as usize, "primary row"),
+        secondary(report)
     )];
     let margins = report.margins;
     lines.push(format!(
@@ -57,8 +55,26 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
             counted(repetition.pairs as usize, "pair")
         )
     });
-    lines.push(format!("{}.  exit {}", conclusion(report), report.exit));
     lines
+}
+
+/// The conclusion with the exit status: the first line.
+pub(super) fn verdict(report: &Report) -> String {
+    format!("{}. exit {}", conclusion(report), report.exit)
+}
+
+/// How many rows besides the primary ones got worse or better.
+fn of_secondary(report: &Report, verdict: Verdict) -> usize {
+    report.rows.iter().filter(|row| !row.primary && row.verdict == verdict).count()
+}
+
+/// The rows of a list that the counts of primary rows leave out.
+fn secondary(report: &Report) -> String {
+    let parts = [Verdict::Regressed, Verdict::Improved].map(|verdict| (verdict, verdict.as_str()));
+    let parts = parts.map(|(verdict, word)| (of_secondary(report, verdict), word));
+    let parts = parts.into_iter().filter(|(rows, _)| *rows > 0);
+    let parts = parts.map(|(rows, word)| format!("{} {word}", counted(rows, "secondary row")));
+    parts.map(|part| format!("; {part}")).collect()
 }
 
 /// What the intervals of one session a side say of the spread between sessions.
@@ -152,29 +168,43 @@ fn detectable(report: &Report) -> Option<String> {
 pub(super) fn conclusion(report: &Report) -> String {
     let counts = &report.counts;
     let is_of_single = [&report.before, &report.after].iter().all(|side| side.len() == 1);
+    let between = if is_of_single { " between these two sessions" } else { "" };
+    let lacking = counts.invalid + counts.not_measured;
+    let all = counted(counts.rows() as usize, "primary row");
+    let changed = |rows: u32, verdict| match of_secondary(report, verdict) {
+        0 => format!("{rows} of {all}"),
+        more => format!("{rows} of {all}, {}", counted(more, "secondary row")),
+    };
+    let no_regression = format!("no regression in {} of {all}{between}", counts.rows() - lacking);
     let open = match counts.inconclusive + counts.lost - counts.differing {
         0 => String::new(),
-        1 => "1 row is open".to_owned(),
-        n => format!("{n} rows are open"),
+        1 => format!("1 of {all} is open"),
+        n => format!("{n} of {all} are open"),
     };
-    match (report.conclusion, counts.regressed, counts.differing) {
-        (Conclusion::Regression, 1, _) => "1 regression".to_owned(),
-        (Conclusion::Regression, n, _) => format!("{n} regressions"),
-        (Conclusion::NotAttributable, _, n) => {
+    match report.conclusion {
+        Conclusion::NotComparable => {
+            "not comparable: name the facts that differ on purpose with --vary, or use --force; \
+             gpubench compare shows other GPUs side by side"
+                .to_owned()
+        }
+        Conclusion::Regression => {
+            format!("REGRESSED: {}", changed(counts.regressed, Verdict::Regressed))
+        }
+        Conclusion::NotAttributable => {
+            let n = counts.differing;
             let rows = if n == 1 { "1 row differs".to_owned() } else { format!("{n} rows differ") };
             let and = if open.is_empty() { "" } else { "; " };
-            format!("{rows}, cause not attributable{and}{open}")
+            format!("inconclusive: {rows}, cause not attributable{and}{open}")
         }
-        (Conclusion::Open, ..) => format!("no regression shown, {open}"),
-        (Conclusion::Improvement | Conclusion::Equal, ..) => {
-            let between = if is_of_single { " between these two sessions" } else { "" };
-            let judged = match counts.invalid + counts.not_measured {
-                0 => String::new(),
-                lacking => format!(" in {} of {} rows", counts.rows() - lacking, counts.rows()),
-            };
-            format!("no regression{judged}{between}")
+        Conclusion::Open => format!("inconclusive: no regression shown, {open}"),
+        Conclusion::Improvement => {
+            let improved = changed(counts.improved, Verdict::Improved);
+            format!("improved: {improved}; {no_regression}")
         }
-        _ => "nothing to compare".to_owned(),
+        Conclusion::Equal => no_regression,
+        Conclusion::NothingCompared => {
+            "nothing to compare: no row has figures on both sides".to_owned()
+        }
     }
 }
 

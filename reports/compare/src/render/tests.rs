@@ -134,7 +134,7 @@ fn what_is_not_counted_is_said() {
     assert_eq!(document.rows.len(), 2);
     let summary = document.summary.join("\n");
     assert!(summary.contains("nowhere: 1 retention; one side measured 1 of them"), "{summary}");
-    assert!(summary.ends_with("1 regression.  exit 30"), "{summary}");
+    assert_eq!(document.title, "REGRESSED: 1 of 2 primary rows. exit 30");
     let real = Report { kind: DeviceKind::Real, ..report() };
     let text = diff(&real, Format::Text, Detail::Full, Look::PIPED).unwrap_or_default();
     assert!(!text.contains("VIRTUAL") && !text.is_empty());
@@ -247,7 +247,7 @@ fn sixty_rows_fit_a_screen_beside_those_that_changed() {
 fn the_page_leads_with_what_changed_and_draws_every_row() -> TestResult {
     let page = diff(&of_sixty(20), Format::Html, Detail::Changes, Look::PIPED)?;
     let at = |text: &str| page.find(text).unwrap_or(usize::MAX);
-    assert!(at("3 regressions") < at("<svg"), "{page}");
+    assert!(at("REGRESSED: 3 of 60") < at("<svg"), "{page}");
     assert!(
         at("time-slicing 2% retention") < at("<svg") && at("<svg") < at("a change is attributed")
     );

@@ -1,6 +1,6 @@
 //! The sentences of the screen about the run as a whole.
 
-use gpubench_record::{RunRecord, TimePart};
+use gpubench_record::{DeviceKind, RunRecord, TimePart};
 
 use crate::format::figures::{confidence, two_decimals};
 use crate::matrix::faults::trials_each;
@@ -19,26 +19,33 @@ pub(in crate::format) fn run(record: &RunRecord) -> String {
         Some(format!("driver {}", clean(&device.driver))),
         Some(counted(record.plan.tenants as usize, "tenant")),
         Some(format!("profile {}, seed {}", clean(&record.profile.name), record.seed)),
-        length.map(in_minutes),
-        in_windows(record),
+        length.map(|length| in_windows(record, length)),
         started.get(..10).map(str::to_owned),
     ];
     // Two spaces do not survive the wrapping of words.
     parts.into_iter().flatten().collect::<Vec<_>>().join(" | ")
 }
 
-/// The part of its time in which the run measured.
-fn in_windows(record: &RunRecord) -> Option<String> {
-    let sum = |of: &[TimePart]| {
-        let parts = record.time.iter().filter(|one| of.is_empty() || of.contains(&one.part));
+/// The length of the run, and the part of it in which it measured. A virtual device has its own
+/// time, which passes faster than that of the host.
+fn in_windows(record: &RunRecord, length: i64) -> String {
+    let sum = |has: fn(TimePart) -> bool| {
+        let parts = record.time.iter().filter(|one| has(one.part));
         parts.map(|one| one.ns as f64).sum::<f64>()
     };
-    let all = sum(&[]);
-    let share = |of: &[TimePart]| 100.0 * sum(of) / all;
-    let [windows, warm] =
-        [share(&[TimePart::Windows]), share(&[TimePart::Windows, TimePart::WarmUp])];
+    let (all, windows) = (sum(|_| true), sum(|part| part == TimePart::Windows));
+    let length = match record.device.kind {
+        DeviceKind::Virtual if all > 0.0 => {
+            let modelled = in_minutes((all / 1e9).round() as i64);
+            format!("{} for {modelled} of the model", in_minutes(length))
+        }
+        _ => in_minutes(length),
+    };
     // A run that was stopped before its first cell has no window.
-    (windows > 0.0).then(|| format!("{windows:.0} % of it in windows, {warm:.0} % with warm-up"))
+    match windows > 0.0 {
+        true => format!("{length}, {:.0} % in windows", 100.0 * windows / all),
+        false => length,
+    }
 }
 
 fn in_minutes(seconds: i64) -> String {
@@ -148,6 +155,10 @@ fn overall(record: &RunRecord, glance: &Glance) -> String {
 
 /// Why mechanisms have no overall level: the axes without a level, and what measures them.
 pub(super) fn open_overall(record: &RunRecord, glance: &Glance) -> Vec<String> {
+    // The profile leaves every level open, which a notice says.
+    if !record.plan.decides {
+        return Vec::new();
+    }
     let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
     for row in glance.rows.iter().filter(|row| row.overall.is_none()) {
         let own = record.overall.iter().find(|overall| overall.variant == row.variant);

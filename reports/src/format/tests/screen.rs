@@ -145,6 +145,7 @@ fn a_selection_narrows_every_view_of_the_terminal() {
             selection: Selection {
                 mechanisms: vec!["mig".to_owned()],
                 axes: vec!["bandwidth".to_owned()],
+                ..Selection::default()
             },
             ..options()
         };
@@ -174,6 +175,7 @@ fn why_a_place_is_bad_or_did_not_run() {
         let selection = Selection {
             mechanisms: vec![mechanism.to_owned()],
             axes: axes.iter().map(|&axis| axis.to_owned()).collect(),
+            ..Selection::default()
         };
         let options = RenderOptions { view: View::Why, selection, ..options() };
         render("text", &record, &options).replace("\n  ", " ")
