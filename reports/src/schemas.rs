@@ -47,3 +47,43 @@ pub const ALL: &[Published] = published! {
     "virtual-gpu" 2, "virtual-gpu list (virtual_gpu_format)";
     "fidelity" 1, "virtual-gpu fidelity (fidelity_format)";
 };
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::ALL;
+
+    /// The descriptions of figures in a schema: objects with both parts of an interval and a unit.
+    fn figures<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+        if ["stat_lo", "unit"].iter().all(|name| value["properties"].get(name).is_some()) {
+            found.push(value);
+        }
+        let parts = value.as_object().into_iter().flat_map(|object| object.values());
+        parts.chain(value.as_array().into_iter().flatten()).for_each(|one| figures(one, found));
+    }
+
+    /// A figure has an interval, a range, or one bound.
+    #[test]
+    fn every_schema_of_a_figure_allows_each_of_its_forms() -> Result<(), serde_json::Error> {
+        let mut count = 0;
+        for published in ALL {
+            let schema: Value = serde_json::from_str(published.text)?;
+            let mut found = Vec::new();
+            figures(&schema, &mut found);
+            count += found.len();
+            for one in found {
+                let required = one["required"].as_array().into_iter().flatten();
+                let required: Vec<&str> = required.filter_map(Value::as_str).collect();
+                let of_one_form = ["lo", "hi", "range", "at_least", "stat_lo", "sys_lo"];
+                let extra = required.iter().find(|name| of_one_form.contains(name));
+                assert_eq!(extra, None, "{}", published.name);
+                for name in ["range", "at_least"] {
+                    assert!(one["properties"].get(name).is_some(), "{}: {name}", published.name);
+                }
+            }
+        }
+        assert!(count > 3, "{count}");
+        Ok(())
+    }
+}

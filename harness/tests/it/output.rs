@@ -253,7 +253,9 @@ fn a_refused_command_prints_nothing_on_stdout() -> TestResult {
     let record = format!("{}/../{record}", env!("CARGO_MANIFEST_DIR"));
     let out = folder.path().join("out").display().to_string();
     for (args, reason) in [
-        (vec!["report", &record, "--why", "nvlink"], "unknown mechanism of this record"),
+        (vec!["report", &record, "--why", "nvlink"], "unknown mechanism or axis of this record"),
+        (vec!["report", &record, "--why", "mps/drm"], "a similar name exists: dram"),
+        (vec!["report", "--why", &record], "no record: --why took"),
         (vec!["report", &record, "--why", "mps/colour"], "unknown axis"),
         (vec!["report", &record, "--full", "--format", "csv"], "--format text"),
         (vec!["matrix", "--device", "virtual:none", "--out", &out], "none"),
@@ -262,6 +264,34 @@ fn a_refused_command_prints_nothing_on_stdout() -> TestResult {
         let done = finish(gpubench(&args))?;
         assert_eq!(done.stdout, "", "{args:?}");
         assert!(done.stderr.contains(reason), "{args:?}: {}", done.stderr);
+    }
+    Ok(())
+}
+
+#[test]
+fn why_takes_the_names_that_screens_print() -> TestResult {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reports/examples");
+    let (matrix, faults) = ("h100_580.159.04_matrix", "h200_580.159.04_faults");
+    for (record, place, wanted) in [
+        (matrix, "dram", "dram of green-context: none (L0)"),
+        (matrix, "DRAM", "dram of mps: none (L0)"),
+        (matrix, "dram of mps", "dram of mps: none (L0)"),
+        (matrix, "mps/dram", "dram of mps: none (L0)"),
+        (matrix, "jitter", "jitter/sm of mps: "),
+        (matrix, "overall", "overall of mps: L0"),
+        (matrix, "exclusive", "exclusive: the reference"),
+        (matrix, "mps/launch", "matrix --axis compute/launch"),
+        (matrix, "0000-b00-exclusive-compute-N", "gates passed"),
+        (faults, "faults", "faults of mps: "),
+        (faults, "faults of mps", "faults of mps: "),
+        (faults, "mps/oom", "fault/oom of mps: "),
+        (faults, "mps/fault/oom", "fault/oom of mps: "),
+        (faults, "fault/oom of mps", "fault/oom of mps: "),
+    ] {
+        let mut report = gpubench(["report", "--why", place]);
+        report.arg(examples.join(record));
+        let text = finish(report)?.ended_with(0)?.stdout;
+        assert!(text.contains(wanted) && !text.contains("No doubt"), "{place}: {text}");
     }
     Ok(())
 }

@@ -161,7 +161,7 @@ fn listed(table: &Table, grouped: usize, rows: &[Vec<String>], width: usize) -> 
         for (name, text) in named {
             let separator = if name.is_empty() { "" } else { ": " };
             let item = format!("{name}{separator}{}", on_one_line(text));
-            if columns_of(&item) <= SHORT {
+            if columns_of(&item) <= SHORT && !item.contains(ITEMS) {
                 short.push(item);
                 continue;
             }
@@ -174,16 +174,23 @@ fn listed(table: &Table, grouped: usize, rows: &[Vec<String>], width: usize) -> 
     lines.join("\n")
 }
 
+/// Between lines of a cell that are items of their own and have commas.
+const ITEMS: &str = "; ";
+
 /// The lines of a cell on one line. An interval or a unit belongs to the figure above it; any other
 /// line is an item of its own.
 fn on_one_line(text: &str) -> String {
+    let has_commas = text.lines().any(|line| line.contains(", "));
+    let between = if has_commas { ITEMS } else { ", " };
     let mut joined = String::new();
     for line in text.lines() {
-        let ends_figure = joined.ends_with(|c: char| c.is_ascii_digit() || c == ']');
-        let is_unit = ends_figure && line.starts_with(char::is_alphabetic) && !line.contains(": ");
-        let belongs = is_unit || line.starts_with(['[', '(']) || line.starts_with("range ");
+        let last = joined.rsplit(' ').next().unwrap_or_default();
+        let ends_figure = last.ends_with(']')
+            || last.starts_with(|c: char| c.is_ascii_digit() || ['-', '<', '>'].contains(&c));
+        let is_unit = ends_figure && line.starts_with(char::is_alphabetic);
+        let belongs = is_unit || line.starts_with(['[', '(']);
         if !joined.is_empty() {
-            joined += if belongs { " " } else { "; " };
+            joined += if belongs { " " } else { between };
         }
         joined += line;
     }

@@ -77,3 +77,27 @@ fn lists_read_as_english() {
     assert_eq!(crate::list(&["DRAM", "L2"], "or"), "DRAM or L2");
     assert_eq!(crate::list(&["DRAM", "L2", "PCIe"], "and"), "DRAM, L2 and PCIe");
 }
+
+#[test]
+fn lines_of_a_listed_cell_are_items_and_figures_keep_their_intervals() {
+    let names = ["a", "b", "c", "d", "e"].map(|name| name.repeat(12));
+    let cells = [
+        Cell::lines(["bandwidth/l2", "l2 beside l2-stream"]),
+        Cell::lines(["8", "1987 requests"]),
+        Cell::lines(["0.288", "[0.287, 0.290]", "ratio"]),
+        Cell::lines(["0.288", "[0.2, 0.3]", "0.627", "[0.6, 0.7]"]),
+        Cell::lines(["x, y: Partial", "z: None"]),
+    ];
+    let table = Table::plain(names.map(Column::number), [cells.to_vec()]);
+    let text = table.text(Look { width: 60, color: false });
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for wanted in [
+        "bandwidth/l2, l2 beside l2-stream ",
+        ": 8, 1987 requests",
+        ": 0.288 [0.287, 0.290] ratio",
+        ": 0.288 [0.2, 0.3]; 0.627 [0.6, 0.7] ",
+        ": x, y: Partial; z: None",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+}

@@ -3,9 +3,7 @@
 //! Formats differ in how they draw a document, not in its content.
 
 use super::figures::{MISSING_TEXT, confidence};
-use super::{
-    RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, neighbours, results, screen, tables,
-};
+use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, neighbours, results, tables};
 use crate::matrix::Selection;
 use crate::matrix::faults::is_of_fault;
 use gpubench_record::calibration::ObservationCost;
@@ -22,7 +20,7 @@ pub(super) struct Document {
     pub(super) title: String,
     /// Statements that a reader needs before any figure.
     pub(super) notices: Vec<String>,
-    /// The sentences of the screen, one each.
+    /// The sentences of the screen, one each; only in the view with all tables.
     pub(super) answer: Vec<String>,
     /// The number of cells by outcome, as a sentence.
     pub(super) cells: String,
@@ -50,7 +48,6 @@ impl Document {
         let part = selected_options(record, options);
         Self {
             notices: whole.notices,
-            answer: screen::answer(record, options),
             cells: whole.cells,
             footer: whole.footer,
             ..Self::of(&selected(record, &options.selection), &part)

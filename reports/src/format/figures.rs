@@ -13,8 +13,11 @@ pub(super) fn level_cell(level: Option<&str>, word: Option<&str>) -> Cell {
         _ => (Paint::Plain, "level open"),
     };
     // Words and levels share a term: `Partial` is a kind of proof, and partial is L1.
-    let word = word.map(|word| format!("word: {word}"));
-    Cell::lines([level, word.as_deref()].into_iter().flatten()).painted(paint, class)
+    let lines = match (level, word) {
+        (Some(level), Some(word)) => vec![level.to_owned(), format!("word: {word}")],
+        (one, other) => one.or(other).map(str::to_owned).into_iter().collect(),
+    };
+    Cell::lines(lines).painted(paint, class)
 }
 
 /// A figure, with its unit if the heading does not name it; `-` without a figure.

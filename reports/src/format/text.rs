@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use gpubench_record::RunRecord;
-use gpubench_show::Block;
+use gpubench_show::{Block, Page};
 
 use super::document::Document;
 use super::{Format, RenderOptions, Rendered, View, neighbours, screen, why};
@@ -23,10 +23,16 @@ fn render(record: &RunRecord, options: &RenderOptions, out: &mut dyn Write) -> R
         View::Screen => {
             neighbours::screen(record, options).unwrap_or_else(|| screen::text(record, options))
         }
-        View::Full => Document::of_selection(record, options).page().text(options.look),
+        View::Full => full(record, options).text(options.look),
         View::Why => why::page(record, options).text(options.look),
     };
     Ok(out.write_all(text.as_bytes())?)
+}
+
+/// All tables below the sentences of the screen: what a small terminal cuts of them is here.
+fn full(record: &RunRecord, options: &RenderOptions) -> Page {
+    let answer = screen::answer(record, options);
+    Document { answer, ..Document::of_selection(record, options) }.page()
 }
 
 pub(super) static MARKDOWN: Format = Format {
@@ -43,7 +49,7 @@ fn render_markdown(record: &RunRecord, options: &RenderOptions, out: &mut dyn Wr
         View::Screen => screen::page(record, options),
         View::Why => why::page(record, options),
         View::Full => {
-            let mut page = Document::of_selection(record, options).page();
+            let mut page = full(record, options);
             // A terminal sets the origin apart by an empty line.
             let facts = page.blocks.iter().rposition(|block| matches!(block, Block::Facts(_)));
             page.blocks.insert(facts.unwrap_or(0), Block::Heading("Record".to_owned()));

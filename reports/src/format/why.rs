@@ -14,7 +14,9 @@ use super::figures::{one_line, value};
 use super::screen::{ROWS_MAX, places};
 use super::{RenderOptions, document};
 use crate::matrix::faults::{is_of_fault, summary};
-use crate::matrix::{Glance, OVERALL, ReasonGroup, Selection, Standing, Subject, place};
+use crate::matrix::{
+    Glance, OVERALL, ReasonGroup, Selection, Standing, Subject, place, without_levels,
+};
 
 /// Parts of the reasons for doubt, with the noun of what they count.
 const PARTS: [(Subject, &str, &str); 5] = [
@@ -232,7 +234,8 @@ fn fault(record: &RunRecord, row: &MatrixRow, label: &str) -> String {
         || "no trial counts".to_owned(),
         |one| format!("no victim harmed in {} of {}", one.contained, counted(one.trials, "trial")),
     );
-    let reason = row.outcome.reason.as_deref().map_or_else(String::new, |why| format!("; {why}"));
+    let reason = row.outcome.reason.as_deref().map(without_levels);
+    let reason = reason.map_or_else(String::new, |why| format!("; {why}"));
     clean(&format!("fault/{name} of {label}: {level}; {trials}{reason}"))
 }
 

@@ -20,6 +20,7 @@ pub use cell::{Figure, MatrixCell, Standing};
 pub use column::Column;
 pub(crate) use column::without_jitter;
 pub use faults::NotRun;
+pub(crate) use reasons::without_levels;
 pub use reasons::{ReasonGroup, Subject};
 
 use gpubench_show::{Labels, clean};

@@ -213,7 +213,7 @@ impl Groups {
 }
 
 /// The reason without the levels that it leaves open, which stand beside it.
-fn without_levels(reason: &str) -> &str {
+pub(crate) fn without_levels(reason: &str) -> &str {
     match reason.split_once(": ") {
         Some((levels, rest)) if levels.len() == 6 && levels.contains("..L") => rest,
         _ => reason,

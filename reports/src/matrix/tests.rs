@@ -52,6 +52,24 @@ fn equal_reasons_are_one_group_with_a_count() {
     assert!(group.cure.is_some_and(|cure| cure.contains("blocks")));
 }
 
+/// The flag of fault trials gives a probe no trial.
+#[test]
+fn the_cure_of_a_probe_is_not_that_of_faults() {
+    for (axis, sub_axis, cure) in
+        [("memory", "residue", "fewer tenants"), ("compute", "sm", "--fault-trials")]
+    {
+        let mut record = sample_records::real();
+        let row = &mut record.matrix[1];
+        (row.axis, row.sub_axis) = (axis.to_owned(), Some(sub_axis.to_owned()));
+        let reason = "more trials would decide".to_owned();
+        row.outcome = gpubench_record::Outcome::inconclusive(reason);
+        let glance = Glance::of(&record, &Selection::default(), 12);
+        let mut groups = glance.reasons.iter();
+        let group = groups.find(|group| group.reason.contains("would decide")).unwrap();
+        assert!(group.cure.is_some_and(|one| one.contains(cure)), "{group:?}");
+    }
+}
+
 // Sentences of synthetic matrices, written by hand.
 
 /// One synthetic matrix: its columns, its rows as signs, and its sentences.
@@ -127,7 +145,7 @@ const CASES: &[Case] = &[
             "time-slicing isolates nothing.",
         ],
     ),
-    // 9: nothing decided at all.
+    // 9: nothing decided of those that ran.
     (
         &["compute", "DRAM"],
         &[("mps", "??"), ("hami 50%", "-?"), ("time-slicing", "--")],

@@ -236,7 +236,7 @@ fn each_conclusion_has_its_comparison_and_its_first_line() {
             &worse,
             Regression,
             30,
-            "REGRESSED: 3 of 3 primary rows, 3 secondary rows. exit 30",
+            "REGRESSED: 3 of 3 primary rows, 1 secondary row. exit 30",
         ),
         (
             &before,
@@ -250,7 +250,7 @@ fn each_conclusion_has_its_comparison_and_its_first_line() {
             &before,
             Improvement,
             0,
-            "improved: 3 of 3 primary rows, 3 secondary rows; no regression in 3 of 3 primary rows. exit 0",
+            "improved: 3 of 3 primary rows, 1 secondary row; no regression in 3 of 3 ",
         ),
         (&before, &equal, Equal, 0, "no regression in 3 of 3 primary rows. exit 0"),
         // One session a side.

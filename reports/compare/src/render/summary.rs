@@ -1,5 +1,5 @@
-//! The first line of a comparison, which is its conclusion, and the last ones: counts, margins, what
-//! it detects, A/A pairs.
+//! The first line of a comparison, which is its conclusion, and the last ones: counts, margins,
+//! what it detects, A/A pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,24 +98,28 @@ fn between_sessions(report: &Report) -> String {
     }
 }
 
-/// Primary rows without a verdict: how many of each metric, and the commonest reason.
+/// Primary rows without a verdict: how many of each metric, and the commonest reason of each.
 fn without_figures(report: &Report) -> Option<String> {
     let lacks = |row: &&DiffRow| matches!(row.verdict, Verdict::Invalid | Verdict::NotMeasured);
-    let rows = || report.rows.iter().filter(|row| row.primary).filter(lacks);
-    let mut metrics: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for row in rows() {
-        *metrics.entry(row.key.metric.as_str()).or_default() += 1;
+    let mut metrics: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    for row in report.rows.iter().filter(|row| row.primary).filter(lacks) {
+        let reasons = metrics.entry(row.key.metric.as_str()).or_default();
         *reasons.entry(row.reason.as_deref().unwrap_or_default()).or_default() += 1;
     }
-    let (reason, _) = reasons.into_iter().max_by_key(|(_, rows)| *rows)?;
-    let metrics = metrics.iter().map(|(metric, rows)| format!("{rows} {metric}"));
-    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-    Some(format!(
-        "without figures, which count nowhere: {}{reason}; one side measured {} of them",
-        metrics.collect::<Vec<_>>().join(", "),
-        report.counts.lost
-    ))
+    let of_metric = |(metric, reasons): (&&str, &BTreeMap<&str, usize>)| {
+        let rows: usize = reasons.values().sum();
+        let reason = reasons.iter().max_by_key(|(_, rows)| **rows).map_or("", |(reason, _)| reason);
+        let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+        format!("{rows} {metric}{reason}")
+    };
+    let metrics: Vec<String> = metrics.iter().map(of_metric).collect();
+    (!metrics.is_empty()).then(|| {
+        format!(
+            "without figures, which count nowhere: {}; one side measured {} of them",
+            metrics.join(", "),
+            report.counts.lost
+        )
+    })
 }
 
 /// Doses that only one side measured: each run of a rotation has those of other pairs.

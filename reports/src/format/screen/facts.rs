@@ -19,33 +19,28 @@ pub(in crate::format) fn run(record: &RunRecord) -> String {
         Some(format!("driver {}", clean(&device.driver))),
         Some(counted(record.plan.tenants as usize, "tenant")),
         Some(format!("profile {}, seed {}", clean(&record.profile.name), record.seed)),
-        length.map(|length| in_windows(record, length)),
+        length.map(in_minutes),
+        in_windows(record),
         started.get(..10).map(str::to_owned),
     ];
     // Two spaces do not survive the wrapping of words.
     parts.into_iter().flatten().collect::<Vec<_>>().join(" | ")
 }
 
-/// The length of the run, and the part of it in which it measured. A virtual device has its own
-/// time, which passes faster than that of the host.
-fn in_windows(record: &RunRecord, length: i64) -> String {
+/// The part of its time in which the run measured. A virtual device has a time of its own, which
+/// passes faster than that of the host.
+fn in_windows(record: &RunRecord) -> Option<String> {
     let sum = |has: fn(TimePart) -> bool| {
         let parts = record.time.iter().filter(|one| has(one.part));
         parts.map(|one| one.ns as f64).sum::<f64>()
     };
     let (all, windows) = (sum(|_| true), sum(|part| part == TimePart::Windows));
-    let length = match record.device.kind {
-        DeviceKind::Virtual if all > 0.0 => {
-            let modelled = in_minutes((all / 1e9).round() as i64);
-            format!("{} for {modelled} of the model", in_minutes(length))
-        }
-        _ => in_minutes(length),
+    let whole = match record.device.kind {
+        DeviceKind::Virtual => format!("{} of model time", in_minutes((all / 1e9).round() as i64)),
+        DeviceKind::Real => "it".to_owned(),
     };
     // A run that was stopped before its first cell has no window.
-    match windows > 0.0 {
-        true => format!("{length}, {:.0} % in windows", 100.0 * windows / all),
-        false => length,
-    }
+    (windows > 0.0).then(|| format!("{:.0} % of {whole} in windows", 100.0 * windows / all))
 }
 
 fn in_minutes(seconds: i64) -> String {

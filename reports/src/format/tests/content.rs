@@ -181,7 +181,7 @@ fn the_faults_of_a_mechanism_share_a_row_with_a_level_only_where_one_is_refuted(
     for (contained, cells, note) in [
         (
             &[1, 0, 1][..],
-            "fault<br>2/3 held, 1 trial each | L1<br>Partial",
+            "fault<br>2/3 held, 1 trial each | L1<br>word: Partial",
             "a victim was harmed by: fault-1",
         ),
         (

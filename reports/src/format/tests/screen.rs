@@ -113,10 +113,57 @@ fn a_matrix_of_many_variants_with_every_notice_fits_one_screen() {
     let text = render("text", &record, &options);
     assert!(text.lines().count() <= LINES_MAX, "{}\n{text}", text.lines().count());
     assert!(text.contains("mps +20"), "{text}");
-    assert!(text.contains("lines more: --full)") && text.contains("more: --why)"), "{text}");
+    assert!(text.contains(" ...\n"), "{text}");
     // A pipe has all of it.
     let whole = screen(&record, 80);
-    assert!(!whole.contains("more: --") && whole.lines().count() > LINES_MAX, "{whole}");
+    assert!(!whole.contains(" ...\n") && whole.lines().count() > LINES_MAX, "{whole}");
+}
+
+/// What the lines of a small terminal leave out is in the view with all tables.
+#[test]
+fn a_screen_of_24_lines_has_each_answer_and_the_full_view_has_the_rest() {
+    let record = h100();
+    let small = RenderOptions {
+        look: Look { width: 80, color: false },
+        lines_max: Some(24),
+        record_dir: Some("out/h100".to_owned()),
+        ..RenderOptions::default()
+    };
+    let text = render("text", &record, &small);
+    assert!(text.lines().count() <= 24, "{}\n{text}", text.lines().count());
+    for answer in ["* weaker than", "not run: ", "# strong (L3)", "isolate", "? ", "--full"] {
+        assert!(text.contains(answer), "{answer}\n{text}");
+    }
+    let full = RenderOptions { view: View::Full, look: Look::PIPED, ..RenderOptions::default() };
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let full = flat(&render("text", &record, &full));
+    for cut in text.lines().filter_map(|line| line.strip_suffix(" ...")) {
+        assert!(full.contains(&flat(cut)), "{cut}");
+    }
+    assert!(full.contains("stronger than published"), "{full}");
+}
+
+#[test]
+fn a_command_to_copy_stays_on_one_line() {
+    let dir = "gpubench-out/20261128T190746Z-smoke-7812-of-another-name".to_owned();
+    let options = RenderOptions {
+        look: Look { width: 80, color: false },
+        record_dir: Some(dir.clone()),
+        ..RenderOptions::default()
+    };
+    let text = render("text", &h100(), &options);
+    assert!(text.contains(&format!("\n  gpubench report {dir} --full, or --why\n")), "{text}");
+}
+
+#[test]
+fn a_profile_that_decides_nothing_leaves_no_axis_to_blame() {
+    let mut record = h100();
+    record.plan.decides = false;
+    for row in &mut record.overall {
+        (row.level, row.unmeasured_axes) = (None, vec!["jitter".to_owned()]);
+    }
+    let text = screen(&record, 100);
+    assert!(text.contains("DECIDES NOTHING") && !text.contains("no level yet in"), "{text}");
 }
 
 #[test]
@@ -151,6 +198,8 @@ fn a_selection_narrows_every_view_of_the_terminal() {
         };
         let text = render("text", &record, &options);
         assert!(!text.contains("time-slicing"), "{view:?}\n{text}");
+        assert_eq!(text.contains("Of the rows shown: "), view != View::Why, "{view:?}\n{text}");
+        assert!(!text.contains("claims: "), "{view:?}\n{text}");
     }
 }
 
@@ -187,8 +236,13 @@ fn why_a_place_is_bad_or_did_not_run() {
         ("mps", &["bandwidth/dram"], "misses L1: the retention ends at 0.1"),
         ("mps", &["bandwidth/dram"], "L3 retention >= 0.95 and guarantee >= 0.80"),
         ("mps", &["bandwidth/dram"], "stream beside dram-copy"),
+        ("mps", &["jitter"], "jitter/sm of mps"),
+        ("exclusive", &[], "exclusive: the reference"),
     ] {
         let text = why(mechanism, axes);
         assert!(text.contains(wanted) && !text.contains("No doubt"), "{wanted}\n{text}");
     }
+    let nothing = RenderOptions { view: View::Why, ..options() };
+    let text = render("text", &sample_records::all_waived(), &nothing);
+    assert!(text.contains("NOTHING MEASURED") && !text.contains("No doubt"), "{text}");
 }
