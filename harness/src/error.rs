@@ -267,7 +267,9 @@ impl ExpectedError {
                 "unset the variable, or list a GPU in it; --device virtual needs none".to_owned(),
             ),
             Self::NothingRan { .. } | Self::NamedAndWaived { .. } => {
-                Some("`gpubench plan` shows what can run here and why the rest cannot".to_owned())
+                let says = "`gpubench plan` without --mechanism shows what can run here, and why the \
+                            rest cannot";
+                Some(says.to_owned())
             }
             Self::ProgramNotStarted { .. } => {
                 Some("accepted: a program on PATH, or the path of an executable file".to_owned())

@@ -13,9 +13,10 @@ use gpubench_record::{
 
 use super::block::derive;
 use super::facts;
+use super::time_use::time_of;
 
 /// The fault trials that the user requests, and the abilities of the device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FaultWish {
     /// Names of the faults; all of `classes` if empty. The controls run in any case.
     pub names: Vec<String>,
@@ -81,6 +82,39 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
     }
 }
 
+/// How long the trials of this part of the axis take under a mechanism of the plan, by the figures
+/// of a plan. One that the plan does not have takes as long as the first that it has; `None` where
+/// it has none with faults.
+pub fn faults_ns(plan: &Plan, variant: &str, part: Option<&str>, wish: FaultWish) -> Option<u64> {
+    let is_of_part = |class: &Class| {
+        let own = CATALOGUE.iter().filter(|fault| fault.class == *class);
+        part.is_none_or(|part| class.as_str() == part || own.clone().any(|one| one.name == part))
+    };
+    let one = CATALOGUE.iter().filter(|fault| part == Some(fault.name));
+    let wish = FaultWish {
+        names: one.map(|fault| fault.name.to_owned()).collect(),
+        classes: axis::fault_classes().into_iter().filter(is_of_part).collect(),
+        ..wish
+    };
+    let has_faults = |one: &&PlannedMechanism| no_victim(&one.properties).is_none();
+    let mut known = plan.mechanisms.iter().filter(has_faults);
+    let own = known.clone().find(|one| one.variant == variant).or_else(|| known.next())?;
+    let mut trial = Plan {
+        mechanisms: vec![own.clone()],
+        fault_trials: Vec::new(),
+        probes: Vec::new(),
+        soak: None,
+        ..plan.clone()
+    };
+    // Trials have the group of the mechanism's cells.
+    trial.cells.truncate(1);
+    trial.cells.iter_mut().for_each(|cell| cell.variant.clone_from(&own.variant));
+    add_faults(&mut trial, &wish);
+    trial.cells.clear();
+    let ns = time_of(&trial).iter().map(|one| one.ns).sum();
+    (ns > 0).then_some(ns)
+}
+
 /// Why faults have no victim under a mechanism; `None` where they have.
 pub const fn no_victim(properties: &MechanismProperties) -> Option<&'static str> {
     match properties.sharing {
@@ -91,6 +125,16 @@ pub const fn no_victim(properties: &MechanismProperties) -> Option<&'static str>
         }
         Sharing::InTime | Sharing::InSpace => None,
     }
+}
+
+/// Whether a fault of this part of the axis, or of the whole axis, ends the process that causes it
+/// under such a mechanism.
+pub fn is_fatal(part: Option<&str>, properties: &MechanismProperties) -> bool {
+    CATALOGUE.iter().any(|fault| {
+        part.is_none_or(|part| fault.name == part || fault.class.as_str() == part)
+            && matches!(fault.class, Class::Process | Class::Sm | Class::Mmu)
+            && has_needs(properties, fault.needs)
+    })
 }
 
 /// Whether a mechanism has what a fault needs.

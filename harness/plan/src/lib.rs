@@ -33,8 +33,8 @@ pub use budget::{notes, phase_ns};
 pub use extend::{BlocksLeft, Detectable, MoreBlocks, blocks_left, detectable, extend};
 pub use facts::{Availability, Capabilities, Capability, VariantRef};
 pub use faults::{
-    FaultPart, FaultWish, NOTHING_TO_BREAK, add_faults, fault_part, has_needs, is_part_of_rates,
-    no_victim,
+    FaultPart, FaultWish, NOTHING_TO_BREAK, add_faults, fault_part, faults_ns, has_needs, is_fatal,
+    is_part_of_rates, no_victim,
 };
 pub use frozen::Frozen;
 pub use ledger::{Ledger, Misleading, NO_SOURCE, Recipe, Source, Word, ledger};

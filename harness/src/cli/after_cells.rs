@@ -1,11 +1,10 @@
 //! What a matrix does after its cells, probes and fault trials: the flags, and the lines of a plan.
 
-use clap::builder::PossibleValuesParser;
-use gpubench_catalogue::fault;
 use gpubench_plan::profile::{Profile, TRIALS_MAX};
 use gpubench_record::{Plan, counted};
 
 use super::common::whole;
+use super::names::{FaultNames, Names};
 use super::plan::in_minutes;
 use crate::error::ExpectedError;
 use crate::verbs::{AfterCells, FaultRequest};
@@ -28,7 +27,7 @@ pub struct AfterCellsFlags {
     /// Do not use on a GPU with other users.
     #[arg(long)]
     escape: bool,
-    /// After the cells, inject faults: all, or only these (separate by commas)
+    /// After the cells, inject faults: all, or only these or those of a class (separate by commas)
     ///
     /// On the virtual GPU all faults of the profile's axes are injected without this flag, once
     /// each. Each fault is injected in its own process while victims run, from benign to severe.
@@ -40,9 +39,9 @@ pub struct AfterCellsFlags {
         num_args = 0..,
         require_equals = true,
         value_delimiter = ',',
-        value_parser = PossibleValuesParser::new(fault_names()),
+        value_parser = FaultNames,
     )]
-    faults: Option<Vec<String>>,
+    faults: Option<Vec<Names>>,
     /// Inject no fault, also on the virtual GPU
     #[arg(long, conflicts_with_all = ["faults", "fault_trials"])]
     no_faults: bool,
@@ -52,10 +51,6 @@ pub struct AfterCellsFlags {
     /// records of one device and driver add up: `gpubench report NIGHT1 NIGHT2...`.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, TRIALS_MAX.into()))]
     fault_trials: Option<u32>,
-}
-
-fn fault_names() -> Vec<&'static str> {
-    fault::CATALOGUE.iter().map(|fault| fault.name).collect()
 }
 
 impl AfterCellsFlags {
@@ -78,7 +73,7 @@ impl AfterCellsFlags {
         [
             ("--probes", is(self.probes)),
             ("--escape", is(self.escape)),
-            ("--faults", self.faults.as_ref().map(|names| names.join(","))),
+            ("--faults", self.faults.as_ref().map(|names| Names::all(names).join(","))),
             ("--no-faults", is(self.no_faults)),
             ("--fault-trials", self.fault_trials.map(|trials| trials.to_string())),
         ]
@@ -87,7 +82,7 @@ impl AfterCellsFlags {
     /// The flags without their command line.
     pub fn flags(&self) -> AfterCells {
         let faults = match &self.faults {
-            Some(names) => FaultRequest::On(names.clone()),
+            Some(names) => FaultRequest::On(Names::all(names)),
             None if self.no_faults => FaultRequest::Off,
             None => FaultRequest::Unset,
         };

@@ -42,8 +42,9 @@ pub const EXIT_CODES: &[ExitCode] = LISTING;
 /// (DRAM, faults, l2) are accepted.
 ///
 /// Where nothing meets, the answer says so and the exit code is 0: the answer is complete. With
-/// --format json an empty list `answer` says the same. --format md begins with one paragraph for a
-/// design document.
+/// --config it is 2 there, after the answer, because no mechanism is configured. With --format json
+/// an empty list `answer` says the same. --format md begins with one paragraph for a design
+/// document.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
@@ -136,7 +137,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             Err(error) => ui.note(&format!("warning: no energy of {}: {error}", one.dir.display())),
         }
     }
-    name_layouts(&mut found, &records);
+    name_layouts(&mut found, &records, &needs);
     let second =
         (!needs.is_empty()).then(|| second_opinion(&records, &needs, &found)).transpose()?;
     let answer = Answer {
@@ -175,26 +176,19 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     Ok(of_records(ExitCode::Done, doubtful.contains(&true)))
 }
 
-/// The share of a device that a victim of one slice can have: 16 of 132 SMs, and a tenth more.
-const SLICE: f64 = 0.13;
+/// Memory that a context takes where no record has it, with room to spare.
+const CONTEXT_BYTES: u64 = 1 << 30;
 
 /// Names a MIG layout for the needed tenants where that of the record has fewer instances.
-fn name_layouts(found: &mut [Candidate], records: &[&RunRecord]) {
-    let Some(table) = records.first().and_then(|run| mig::table(&run.device.name).ok()) else {
-        return;
-    };
-    let of = |one: &mig::Profile, count| format!("{count} x {}", one.name);
-    let device = records.first().map_or_else(String::new, |run| device_flag(run));
-    let run = |one: &mig::Profile, count: usize| {
-        let share = (SLICE * f64::from(one.slices)).min(1.0 / count as f64);
-        let share = (100.0 * share).floor() / 100.0;
-        let profile = format!("version = 1\\ntenants = {count}\\nshare = {share}\\n");
-        format!(
-            "printf '{profile}' > tenants.toml && gpubench matrix{device} --mechanism \
-             'mig[{count}x{}]' --profile tenants.toml --allow-reconfigure",
-            one.name
-        )
-    };
+fn name_layouts(found: &mut [Candidate], records: &[&RunRecord], needs: &[Need]) {
+    let Some(run) = records.first() else { return };
+    let Ok(table) = mig::table(&run.device.name) else { return };
+    let memory = needs.iter().find_map(|need| match need.what {
+        What::Memory(bytes) => Some(bytes),
+        _ => None,
+    });
+    let context = found.iter().filter(|one| one.name == "mig");
+    let context = context.filter_map(|one| one.cost.overhead_bytes).max().unwrap_or(CONTEXT_BYTES);
     let plain: Vec<&mig::Profile> = table.profiles.iter().filter(|one| !one.is_variant()).collect();
     let fails = |one: &&mut Finding| one.verdict == Verdict::Fails;
     let of_mig = found.iter_mut().filter(|one| one.name == "mig");
@@ -206,13 +200,45 @@ fn name_layouts(found: &mut [Candidate], records: &[&RunRecord]) {
         };
         let largest = plain.iter().filter(fits).max_by_key(|one| (one.slices, one.memory_slots));
         *figure += &match largest {
-            Some(one) => format!("; {} would fit this GPU, by {}", of(one, count), run(one, count)),
+            Some(one) => {
+                let layout = format!("{count} x {}", one.name);
+                let bytes = ((one.memory_gb() * 1e9) as u64).saturating_sub(context);
+                if memory.is_some_and(|wanted| wanted > bytes) {
+                    let mib = bytes >> 20;
+                    format!("; {layout} fits this GPU, with {mib} MiB for each tenant: too little")
+                } else {
+                    let command = command_of_layout(run, table, one, count, bytes);
+                    format!("; {layout} would fit this GPU, by {command}")
+                }
+            }
             None => {
                 let most = plain.iter().map(|one| one.max).max().unwrap_or(0);
                 format!("; this GPU holds {most} instances at most")
             }
         };
     }
+}
+
+/// The command that measures so many instances, with a share of the device that each can hold: of
+/// its SMs, and of its memory beside the context.
+fn command_of_layout(
+    run: &RunRecord,
+    table: &mig::Table,
+    one: &mig::Profile,
+    count: usize,
+    bytes: u64,
+) -> String {
+    let by_slices = f64::from(one.slices) / f64::from(table.slices + 1);
+    let device_bytes = (run.device.memory_mib << 20).max(1);
+    let parts = [1.0 / count as f64, table.speed(one).unwrap_or(by_slices)];
+    let share = parts.into_iter().fold(bytes as f64 / device_bytes as f64, f64::min);
+    let share = (100.0 * share).floor() / 100.0;
+    format!(
+        "printf 'version = 1\\ntenants = {count}\\nshare = {share}\\n' > tenants.toml && gpubench \
+         matrix{} --mechanism 'mig[{count}x{}]' --profile tenants.toml --allow-reconfigure",
+        device_flag(run),
+        one.name
+    )
 }
 
 /// Figures of another GPU or driver say nothing of this one.

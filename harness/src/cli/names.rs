@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use gpubench_catalogue::fault::{self, Class};
 use gpubench_catalogue::{axis, mechanism};
 
 /// The names in one value of a flag: commas separate them, except in brackets.
@@ -96,8 +97,52 @@ fn in_brackets(text: &str) -> String {
 pub fn axes() -> impl TypedValueParser<Value = String> {
     let values = axis::known_names().into_iter();
     let values = values.map(|name| PossibleValue::new(name).aliases(axis::short_names(name)));
-    PossibleValuesParser::new(values)
-        .map(|text| axis::named(&text).map_or(text.clone(), ToOwned::to_owned))
+    // A cell has jitter beside a neighbour that the other axes have.
+    let of_screens = axis::SCREEN_NAMES.iter().filter(|name| axis::named(name).is_none());
+    let of_jitter = of_screens.filter(|name| name.starts_with("jitter/"));
+    let of_jitter = of_jitter.map(|name| PossibleValue::new(name.as_str()).hide(true));
+    PossibleValuesParser::new(values.chain(of_jitter)).try_map(|text| {
+        let sub = text.strip_prefix("jitter/").and_then(axis::named);
+        match (axis::named(&text), sub) {
+            (Some(name), _) => Ok(name.to_owned()),
+            (None, Some(sub)) => Err(format!(
+                "accepted: --axis jitter,{sub}, with jitter_pairs = \"all\" in a profile"
+            )),
+            (None, None) => Ok(text),
+        }
+    })
+}
+
+/// The parser of `--faults`: names of faults, a class for each of its faults, and both behind
+/// `fault/`, as plans and screens print them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FaultNames;
+
+impl TypedValueParser for FaultNames {
+    type Value = Names;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Names, clap::Error> {
+        let text = value.to_string_lossy().to_ascii_lowercase();
+        let name = text.strip_prefix("fault/").unwrap_or(&text);
+        let of_class = fault::CATALOGUE.iter().filter(|fault| {
+            fault.class.as_str() == name && fault.class != Class::Control && !fault.planted_only
+        });
+        let of_class: Vec<String> = of_class.map(|fault| fault.name.to_owned()).collect();
+        if !of_class.is_empty() {
+            return Ok(Names(of_class));
+        }
+        let known = PossibleValuesParser::new(fault::CATALOGUE.iter().map(|fault| fault.name));
+        known.parse_ref(command, argument, OsStr::new(name)).map(|name| Names(vec![name]))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(fault::CATALOGUE.iter().map(|fault| PossibleValue::new(fault.name))))
+    }
 }
 
 /// The same for a record, whose screen also names the jitter beside each resource, and `overall`.
@@ -114,7 +159,36 @@ pub fn axes_of_reports() -> impl TypedValueParser<Value = String> {
 mod tests {
     use clap::builder::TypedValueParser;
 
-    use super::{MechanismNames, Names, split};
+    use super::{FaultNames, MechanismNames, Names, axes, split};
+
+    #[test]
+    fn faults_have_their_names_their_class_and_the_names_of_plans() {
+        let command = clap::Command::new("x");
+        let parsed = |text: &str| {
+            FaultNames.parse_ref(&command, None, text.as_ref()).map(|one| Names::all(&[one]))
+        };
+        for (text, names) in [
+            ("oom", &["oom"][..]),
+            ("fault/illegal-instruction", &["illegal-instruction"]),
+            ("starvation", &["oom", "hang", "sigstop"]),
+            ("fault/starvation", &["oom", "hang", "sigstop"]),
+        ] {
+            assert_eq!(parsed(text).unwrap_or_default(), names, "{text}");
+        }
+        assert!(parsed("control").is_err() && parsed("oon").is_err());
+    }
+
+    #[test]
+    fn the_jitter_beside_one_resource_is_refused_with_what_measures_it() {
+        let command = clap::Command::new("x");
+        let parsed = |text: &str| axes().parse_ref(&command, None, text.as_ref());
+        assert_eq!(parsed("jitter/sm").ok().as_deref(), Some("jitter"));
+        let refused = parsed("jitter/dram").map_err(|error| error.to_string());
+        assert!(
+            refused.as_ref().is_err_and(|text| text.contains("--axis jitter,bandwidth/dram")),
+            "{refused:?}"
+        );
+    }
 
     #[test]
     fn names_that_screens_print_are_names_of_mechanisms() {

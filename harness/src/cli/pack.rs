@@ -8,7 +8,7 @@ use gpubench_predict::pack::bound::{Bill, Charge, Used, chargeback};
 use gpubench_predict::pack::demand::{Kind, MAX_TENANTS, kinds_of_record};
 use gpubench_predict::pack::{Demand, output, report};
 use gpubench_record::ExitCode;
-use gpubench_show::Page;
+use gpubench_show::{Page, list};
 use gpubench_store::Record;
 use serde::Serialize;
 
@@ -37,7 +37,6 @@ pub struct Args {
         long,
         value_name = "GPU",
         value_parser = mig_gpu,
-        required_unless_present_any = ["memory_gb", "config", "chargeback"],
     )]
     gpu: Option<String>,
     /// Memory of one GPU in decimal gigabytes, above 0; for other models than those of --gpu
@@ -46,12 +45,11 @@ pub struct Args {
     /// Number of tenants, 1 to 100000 [default: 1]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1, MAX_TENANTS))]
     tenants: Option<u64>,
-    /// Memory of one tenant in decimal gigabytes, above 0
+    /// Memory of one tenant in decimal gigabytes, above 0, its context (about 0.5) included
     #[arg(
         long,
         value_name = "GB",
         value_parser = positive,
-        required_unless_present_any = ["config", "chargeback"],
     )]
     tenant_memory_gb: Option<f64>,
     /// Share of the GPU's compute that one tenant needs, up to 1
@@ -59,7 +57,6 @@ pub struct Args {
         long,
         value_name = "SHARE",
         value_parser = share,
-        required_unless_present_any = ["config", "from", "chargeback"],
         conflicts_with = "from",
         requires = "tenant_memory_gb",
     )]
@@ -129,7 +126,17 @@ impl PriceArgs {
     }
 }
 
+/// What a call without a file needs, each line with its alternatives.
+const GPU: &str = "a GPU: --gpu, or --memory-gb for one without MIG";
+const MEMORY: &str = "the memory of a tenant: --tenant-memory-gb";
+const COMPUTE: &str = "the compute of a tenant: --tenant-compute, or --from a record";
+
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let missing = args.missing();
+    if !missing.is_empty() {
+        let problem = format!("pack needs {}", list(&missing, "and"));
+        return Err(ExpectedError::usage(problem, Some("or a file with all of them: --config")));
+    }
     if args.chargeback {
         let bill = args.bill(ui)?;
         let page = output::bill(&bill);
@@ -148,6 +155,20 @@ impl Args {
             TextFormat::Json => versioned_json("pack", found)?,
         };
         self.output.write(&text, ui)
+    }
+
+    /// What no flag gives, and no file can.
+    fn missing(&self) -> Vec<&'static str> {
+        if self.chargeback || self.config.is_some() {
+            return Vec::new();
+        }
+        let has_compute = self.tenant_compute.is_some() || self.from.is_some();
+        let given = [
+            (self.gpu.is_some() || self.memory_gb.is_some(), GPU),
+            (self.tenant_memory_gb.is_some(), MEMORY),
+            (has_compute, COMPUTE),
+        ];
+        given.into_iter().filter(|(is_given, _)| !is_given).map(|(_, what)| what).collect()
     }
 
     /// The file or the defaults, with the flags applied.

@@ -6,7 +6,7 @@ use gpubench_host::device::DeviceSelector;
 use gpubench_host::device::virtual_gpu::TimeMode;
 use gpubench_plan::profile::units::Span;
 use gpubench_plan::{Detectable, Frozen, notes};
-use gpubench_record::{Cell, ExitCode, Plan, PlannedTime, Skip, counted};
+use gpubench_record::{Cell, ExitCode, MechanismProperties, Plan, PlannedTime, Skip, counted};
 use gpubench_run::shortage;
 use gpubench_show::{Block, Labels, Page, Table, list};
 use gpubench_stats::power::Test;
@@ -89,7 +89,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     }
     notes.extend(facts.findings.iter().map(|found| found.what.clone()));
     if is_virtual {
-        notes.push("times of the modelled GPU; on two cores a run takes 5 to 20 % of them".into());
+        notes.push("times of the modelled GPU; on two cores a run takes 3 to 20 % of them".into());
     } else {
         notes.push(format!(
             "the whole run takes about {}, without probes and faults: published runs took 0.3 s \
@@ -177,6 +177,7 @@ fn full(plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
 
 fn labels(plan: &Plan) -> Labels {
     let of_skips = plan.skips.iter().map(|skip| skip.variant.as_str());
+    let of_skips = of_skips.chain(plan.cells.iter().map(|cell| cell.variant.as_str()));
     Labels::of(plan.mechanisms.iter().map(|one| one.variant.as_str()).chain(of_skips))
 }
 
@@ -356,12 +357,27 @@ fn mechanisms(plan: &Plan, labels: &Labels, is_full: bool) -> Table {
             [labels.get(&mechanism.variant), cells, changes]
         })
         .collect();
-    // Native cells always run: they are the reference of the other mechanisms.
-    if !plan.mechanisms.iter().any(|mechanism| mechanism.properties.is_reference()) {
-        let native = count(&plan.reference).to_string();
-        rows.insert(0, [format!("({}, as reference)", plan.reference), native, "none".to_owned()]);
+    // The others are measured against these cells: native ones, and those without protection.
+    for variant in references(plan) {
+        let is_daemon = MechanismProperties::of_format_1_0(&variant).mps_daemon;
+        let changes = if is_daemon { "an MPS daemon of its own" } else { "none" };
+        let name = format!("({}, as reference)", labels.get(&variant));
+        rows.insert(0, [name, count(&variant).to_string(), changes.to_owned()]);
     }
     Table::plain(["mechanism", "cells", "changes on the host"], rows).numbers(&["cells"])
+}
+
+/// The variants with cells that are no mechanism of the plan, the native one last.
+fn references(plan: &Plan) -> Vec<String> {
+    let is_planned = |cell: &&Cell| plan.mechanisms.iter().any(|one| one.variant == cell.variant);
+    let mut found: Vec<String> = Vec::new();
+    for cell in plan.cells.iter().filter(|cell| !is_planned(cell)) {
+        if !found.contains(&cell.variant) {
+            found.push(cell.variant.clone());
+        }
+    }
+    found.sort_by_key(|variant| *variant == plan.reference);
+    found
 }
 
 fn first_block(plan: &Plan, labels: &Labels) -> Table {

@@ -3,6 +3,8 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
+use gpubench_catalogue::axis;
+
 use crate::error::nearest::nearest;
 
 /// The error with the tip that a reader needs, and without one that leads astray.
@@ -24,7 +26,7 @@ pub fn mended(mut error: Error, command: &clap::Command, argv: &[String]) -> Err
         (
             ContextKind::InvalidValue,
             ContextKind::SuggestedValue,
-            [texts(&values), texts(&accepted)].concat(),
+            [texts(&values), texts(&accepted), short_names(&values)].concat(),
         ),
     ] {
         let Some(ContextValue::String(name)) = error.get(of) else {
@@ -51,6 +53,15 @@ pub fn mended(mut error: Error, command: &clap::Command, argv: &[String]) -> Err
         }
     }
     error
+}
+
+/// The parts of `axis/part` values that name one of them alone.
+fn short_names(values: &[String]) -> Vec<&str> {
+    let parts = values.iter().filter_map(|value| Some(value.split_once('/')?.1));
+    let mut parts: Vec<&str> = parts.filter(|part| axis::named(part).is_some()).collect();
+    parts.sort_unstable();
+    parts.dedup();
+    parts
 }
 
 fn texts(all: &[String]) -> Vec<&str> {
@@ -109,6 +120,8 @@ mod tests {
             ("gpubench plan --device virtul", "'virtual'"),
             ("gpubench plan --mechnism mps", "'--mechanism'"),
             ("gpubench list machine", "'machines'"),
+            ("gpubench plan --axis drm", "'dram'"),
+            ("gpubench plan --mechanism mpss", "'mps'"),
         ] {
             let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let error = command().try_get_matches_from(&argv).expect_err(line);

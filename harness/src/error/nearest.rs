@@ -19,12 +19,23 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     if let [one] = beginning.copied().collect::<Vec<_>>()[..] {
         return Some(one);
     }
-    let by_distance = known.into_iter().map(|one| (distance(&name, &one.to_lowercase()), one));
-    let mut near: Vec<_> = by_distance.filter(|(far, _)| *far <= slips.min(2)).collect();
+    // The whole name, or what is before its number: `h100` of `h100-80`.
+    let of_name = |one: &'a str| {
+        let lower = one.to_lowercase();
+        let head = lower.split_once('-').filter(|(_, rest)| rest.parse::<u32>().is_ok());
+        let of_head = head.map(|(head, _)| (distance(&name, head), true, one));
+        std::iter::once((distance(&name, &lower), false, one)).chain(of_head)
+    };
+    let by_distance = known.into_iter().flat_map(of_name);
+    let mut near: Vec<_> = by_distance.filter(|(far, ..)| *far <= slips.min(2)).collect();
     near.sort_unstable();
     match near[..] {
-        [(first, _), (second, _), ..] if first == second => None,
-        _ => near.first().map(|(_, one)| *one),
+        [(first, of_first, _), (second, of_second, _), ..]
+            if (first, of_first) == (second, of_second) =>
+        {
+            None
+        }
+        _ => near.first().map(|(.., one)| *one),
     }
 }
 
@@ -80,6 +91,7 @@ mod tests {
             ("unknown profile \"smok\" (known: default, smoke, or the path of a file)", "smoke"),
             ("unknown machine \"h100-8\" (known: t4, h100-80, h200; or a path)", "h100-80"),
             ("unknown machine \"H100-80\" (known: a100-80, h100-80)", "h100-80"),
+            ("unknown machine \"h101\" (known: hopper, a100-80, h100-80, h200, a10)", "h100-80"),
             ("\"virtul\" is not a device (accepted: virtual, virtual:MACHINE)", "virtual"),
         ] {
             assert_eq!(of_text(text), Some(meant));

@@ -286,7 +286,7 @@ mod tests {
         check(&facts, "1g+3g", "mig[1g+3g]", "1g.10gb has 16 of 132 SMs");
         check(&facts, "3g+3g+3g", "mig[3g+3g+3g]", "does not fit");
         check(&facts, "5g+5g", "mig[5g+5g]", "no profile 5g (known: 1g.10gb, 3g.40gb, 7g.80gb)");
-        check(&facts, "7g", "mig[7g]", "1 instances for 2 tenants");
+        check(&facts, "7g", "mig[7g]", "1 instance for 2 tenants, and each takes one");
         let with = |change: &dyn Fn(&mut HostFacts)| {
             let mut facts = facts.clone();
             change(&mut facts);

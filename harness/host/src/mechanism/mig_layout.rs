@@ -5,6 +5,7 @@
 
 use gpubench_plan::Availability;
 use gpubench_predict::mig::{Profile, Table, place};
+use gpubench_record::counted;
 
 use super::host::{Change, ControlError, Guard, HostError, Made};
 use super::waivers::{
@@ -168,7 +169,8 @@ fn profiles<'a>(
     };
     let names = names(layout);
     if names.len() < count {
-        return Err(format!("layout {layout} has {} instances for {count} tenants", names.len()));
+        let has = counted(names.len(), "instance");
+        return Err(format!("layout {layout} has {has} for {count} tenants, and each takes one"));
     }
     names
         .iter()

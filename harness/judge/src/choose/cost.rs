@@ -4,7 +4,7 @@ use gpubench_record::{Estimate, ProbeFound, Proof, RunRecord, TelemetryRow, Time
 
 use super::evidence::{Evidence, none};
 use super::need::{Need, Step, What};
-use super::{Candidate, instances, properties, steps};
+use super::{Candidate, instances, is_measured, properties, steps};
 
 /// Compute slices of a GPU with MIG; an A30 has four.
 const SLICES: f64 = 7.0;
@@ -70,11 +70,8 @@ impl Cost {
             What::Memory(bytes) => Some(bytes),
             _ => None,
         });
-        let measured = |row: &gpubench_record::MechanismRow| {
-            row.variant == variant && row.outcome.is_measured()
-        };
         Self {
-            is_measured: records.iter().any(|run| run.mechanisms.iter().any(measured)),
+            is_measured: records.iter().any(|run| is_measured(run, variant)),
             has_threads: properties(run, variant).is_some_and(|of| of.has_threads()),
             efficiency: efficiency.min_by(by_value),
             throughput: ends.map(|(least, most)| [least, most]),

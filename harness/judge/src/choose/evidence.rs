@@ -1,13 +1,16 @@
 //! What records say of one need under one mechanism: the bounds of each row that it is about.
 
+use std::collections::BTreeSet;
+
+use gpubench_plan::{is_fatal, no_victim};
 use gpubench_record::{
     Axis, Ends, Estimate, MatrixRow, OutcomeKind, PlannedPair, RunRecord, counted,
 };
 use gpubench_show::{list, outwards};
 
 use super::measure::unmeasured;
-use super::need::{Figure, Rows, What};
-use super::{admits_one_tenant, cost, instances, page, properties, steps};
+use super::need::{Figure, Need, Rows, What};
+use super::{admits_one_tenant, cost, instances, is_measured, page, properties, steps};
 
 /// A figure of one row, as a need reads it.
 #[derive(Debug, Clone)]
@@ -16,6 +19,8 @@ pub(super) struct Evidence {
     pub key: String,
     pub lo: f64,
     pub hi: f64,
+    /// The worse bound as the record has it: a level of few trials shows less.
+    pub shown: f64,
     pub figure: Option<String>,
     pub reason: Option<String>,
     /// Those of its record; the largest number where it does not depend on them.
@@ -30,6 +35,9 @@ impl Evidence {
 
 /// What the records have of a need, one for each row.
 pub(super) fn evidence(records: &[&RunRecord], variant: &str, what: &What) -> Vec<Evidence> {
+    if let Some(found) = ends_together(records, variant, what) {
+        return vec![found];
+    }
     let mut all: Vec<Evidence> =
         records.iter().flat_map(|run| of_record(run, variant, what)).collect();
     if matches!(what, What::Tenants(_) | What::Memory(_)) {
@@ -67,9 +75,41 @@ pub(super) fn evidence(records: &[&RunRecord], variant: &str, what: &What) -> Ve
     all
 }
 
+/// Tenants that are threads of one process: a fault that ends it ends all of them, on every device.
+fn ends_together(records: &[&RunRecord], variant: &str, what: &What) -> Option<Evidence> {
+    let (What::Level(rows, _) | What::Figure(rows, ..)) = what else { return None };
+    let properties = records.iter().find_map(|run| properties(run, variant))?;
+    let is_hit = rows.axis == Some(Axis::Fault)
+        && properties.has_threads()
+        && is_fatal(rows.part.as_deref(), properties);
+    let figure = no_victim(properties).filter(|_| is_hit)?.to_owned();
+    let figure = Some(figure);
+    Some(Evidence { lo: 0.0, hi: 0.0, shown: 0.0, figure, ..none("fault", String::new()) })
+}
+
+/// How many faults harmed a victim, of those that a need is about.
+pub(super) fn harmed(records: &[&RunRecord], variant: &str, need: &Need) -> Option<String> {
+    let (What::Level(rows, _) | What::Figure(rows, ..)) = &need.what else { return None };
+    let all = records.iter().flat_map(|run| &run.matrix);
+    let own = all.filter(|row| row.variant == variant && row.axis == Axis::Fault.as_str());
+    let own = own
+        .filter(|row| rows.has(row))
+        .filter_map(|row| Some((row.aggressor.as_deref()?, row.survival.as_ref()?.value)));
+    let (mut tried, mut harmful) = (BTreeSet::new(), BTreeSet::new());
+    for (fault, survival) in own {
+        tried.insert(fault);
+        if survival < 1.0 {
+            harmful.insert(fault);
+        }
+    }
+    let (count, all) = (harmful.len(), counted(tried.len(), "fault"));
+    (count > 0).then(|| format!("victims were harmed by {count} of {all}"))
+}
+
 pub(super) fn none(key: &str, reason: String) -> Evidence {
     let (lo, hi) = (f64::NEG_INFINITY, f64::INFINITY);
-    Evidence { key: key.to_owned(), lo, hi, figure: None, reason: Some(reason), tenants: u32::MAX }
+    let (key, tenants) = (key.to_owned(), u32::MAX);
+    Evidence { key, lo, hi, shown: lo, figure: None, reason: Some(reason), tenants }
 }
 
 /// The planned aggressors of rates beside which no jitter was measured: one more row, without
@@ -108,16 +148,19 @@ fn of_record(run: &RunRecord, variant: &str, what: &What) -> Vec<Evidence> {
     let exact = |value: bool, text: String| Evidence {
         lo: f64::from(value),
         hi: f64::from(value),
+        shown: f64::from(value),
         figure: Some(text),
         ..none("", String::new())
     };
     match what {
-        What::Level(rows, _) => rows_of(run, variant, rows, level),
+        What::Level(rows, _) => rows_of(run, variant, rows, true, level),
         What::Figure(rows, figure, _) if *figure == Figure::Throughput => {
             throughput(run, variant, rows)
         }
         What::Figure(rows, Figure::Tail, _) => tails(run, variant, rows),
-        What::Figure(rows, figure, _) => rows_of(run, variant, rows, |row| of_figure(row, *figure)),
+        What::Figure(rows, figure, _) => {
+            rows_of(run, variant, rows, false, |row| of_figure(row, *figure))
+        }
         What::Without(step) => steps(run, variant)
             .map_or_else(Vec::new, |steps| vec![exact(!steps.contains(step), page::takes(&steps))]),
         What::Processes => properties(run, variant).map_or_else(Vec::new, |properties| {
@@ -135,20 +178,20 @@ fn tenants(run: &RunRecord, variant: &str) -> Option<Evidence> {
     run.mechanisms.iter().find(|row| row.variant == variant)?;
     if admits_one_tenant(run, variant) {
         let figure = Some("a second tenant is refused".to_owned());
-        return Some(Evidence { lo: 1.0, hi: 1.0, figure, ..none("", String::new()) });
+        return Some(Evidence { lo: 1.0, hi: 1.0, shown: 1.0, figure, ..none("", String::new()) });
     }
-    let is_measured =
-        run.mechanisms.iter().any(|row| row.variant == variant && row.outcome.is_measured());
+    let is_measured = is_measured(run, variant);
     let (lo, hi) = (f64::NEG_INFINITY, f64::INFINITY);
     let lo = if is_measured { run.plan.tenants.into() } else { lo };
     if let Some(instances) = instances(variant) {
         let figure = Some(format!("its layout has {}", counted(instances.len(), "instance")));
         let hi = instances.len() as f64;
-        return Some(Evidence { lo, hi, figure, ..none("", "not measured".to_owned()) });
+        return Some(Evidence { lo, hi, shown: lo, figure, ..none("", "not measured".to_owned()) });
     }
     is_measured.then(|| Evidence {
         lo,
         hi,
+        shown: lo,
         figure: Some(format!("measured with {} tenants", run.plan.tenants)),
         ..none("", "no record has more".to_owned())
     })
@@ -158,6 +201,7 @@ fn rows_of(
     run: &RunRecord,
     variant: &str,
     rows: &Rows,
+    is_level: bool,
     read: impl Fn(&MatrixRow) -> Option<([f64; 2], String)>,
 ) -> Vec<Evidence> {
     // What a device cannot have is no part of the axis.
@@ -185,7 +229,8 @@ fn rows_of(
         let reason =
             row.outcome.reason.clone().or_else(|| Some("its interval straddles it".to_owned()));
         let figure = Some(format!("{} {figure}{place}", row.axis_path()));
-        Evidence { key, lo, hi, figure, reason, tenants: run.plan.tenants }
+        let shown = recorded(row).filter(|_| is_level).unwrap_or(lo);
+        Evidence { key, lo, hi, shown, figure, reason, tenants: run.plan.tenants }
     })
     .collect()
 }
@@ -207,12 +252,18 @@ fn tails(run: &RunRecord, variant: &str, rows: &Rows) -> Vec<Evidence> {
             key: format!("tail {beside}"),
             lo,
             hi,
+            shown: lo,
             figure,
             reason,
             tenants: run.plan.tenants,
         })
     });
     found.collect()
+}
+
+/// The worst level that a row leaves open.
+fn recorded(row: &MatrixRow) -> Option<f64> {
+    row.level.as_deref()?.chars().find_map(|c| c.to_digit(10)).map(f64::from)
 }
 
 /// The levels that a row leaves open. One that comes from trials is shown from L2 on: a single
@@ -280,7 +331,7 @@ fn throughput(run: &RunRecord, variant: &str, rows: &Rows) -> Vec<Evidence> {
         let figure = format!("throughput in devices {} beside {}", shown(&row.stp), row.aggressor);
         let ([lo, hi], tenants) = (ends(&row.stp), row.tenants);
         let reason = Some("its interval straddles it".to_owned());
-        Evidence { key, lo, hi, figure: Some(figure), reason, tenants }
+        Evidence { key, lo, hi, shown: lo, figure: Some(figure), reason, tenants }
     })
     .collect()
 }

@@ -1,8 +1,8 @@
 //! Why a need is unknown under a mechanism, and the command that would measure it.
 
 use gpubench_plan::profile::TRIALS_MAX;
-use gpubench_plan::{FaultPart, NOTHING_TO_BREAK, fault_part};
-use gpubench_record::{Axis, MechanismRow, OutcomeKind, RunRecord};
+use gpubench_plan::{FaultPart, FaultWish, NOTHING_TO_BREAK, fault_part, faults_ns};
+use gpubench_record::{Axis, DeviceKind, MechanismRow, OutcomeKind, Plan, RunRecord};
 use gpubench_stats::Confidence;
 use gpubench_stats::proportion::trials_for_lower_limit;
 
@@ -15,10 +15,9 @@ const MINUTES: u64 = 5;
 /// The same with jitter beside every aggressor, whose sparse phases do not shrink.
 const MINUTES_JITTER: u64 = 8;
 const MINUTES_UNDECIDED: u64 = 15;
-/// Minutes of the probes of memory and of the fault trials of one mechanism: the published runs
-/// took 15 s for the first, and 3.3 to 4 s for each of 17 trials of 21 faults.
+/// Minutes of the probes of memory of one mechanism: the published runs took 15 s.
 const MINUTES_MEMORY: u64 = 1;
-const MINUTES_FAULTS: u64 = 24;
+const MINUTE_NS: u64 = 60_000_000_000;
 /// Trials of each fault in one run, and those that show L3 if all are contained.
 const TRIALS: u32 = 17;
 const TRIALS_L3: u32 = 72;
@@ -169,7 +168,7 @@ impl Command<'_> {
                 };
                 let more = (trials > TRIALS).then(|| format!(" --fault-trials {trials}"));
                 let more = more.unwrap_or_default();
-                let minutes = (MINUTES_FAULTS * u64::from(trials)).div_ceil(TRIALS.into());
+                let minutes = self.minutes_of_faults(part, trials)?;
                 (format!(" --axis {axis}{PROFILE} --faults{faults}{more}"), minutes)
             }
             Some(Axis::Memory) => (format!(" --axis memory{PROFILE}"), MINUTES_MEMORY),
@@ -178,6 +177,17 @@ impl Command<'_> {
             Some(axis) => (timed(&format!(" --axis {}", axis.as_str())), minutes),
             None => (timed(""), minutes),
         })
+    }
+
+    /// The minutes that `plan` prints of the fault trials, by the same planner.
+    fn minutes_of_faults(&self, part: Option<&str>, trials: u32) -> Option<u64> {
+        let of_run = |run: &&RunRecord| {
+            let is_virtual_time = run.device.kind == DeviceKind::Virtual;
+            let wish = FaultWish { trials, is_virtual_time, ..FaultWish::default() };
+            let plan = Plan { tenants: self.wanted.max(SHARING), ..run.plan.clone() };
+            faults_ns(&plan, self.variant, part, wish)
+        };
+        self.records.iter().find_map(of_run).map(|ns| ns.div_ceil(MINUTE_NS))
     }
 
     /// The trials of each fault that show the need if all are contained; `None` where no number

@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpubench_plan::{fault_part, is_part_of_rates};
-use gpubench_record::{Axis, DeviceKind, MechanismProperties, RunRecord};
+use gpubench_record::{Axis, DeviceKind, MechanismProperties, MechanismRow, RunRecord};
 
 pub use cost::{Cost, front};
 pub use evidence::shown;
@@ -59,6 +59,8 @@ pub struct Finding {
     pub reason: Option<String>,
     /// The command that would measure it, and its minutes.
     pub measure: Option<(String, u64)>,
+    /// What speaks against it although it is unknown: victims that faults harmed.
+    pub against: Option<String>,
 }
 
 /// One mechanism with its findings.
@@ -72,8 +74,10 @@ pub struct Candidate {
     /// Why it cannot share a GPU.
     pub refusal: Option<&'static str>,
     pub findings: Vec<Finding>,
-    /// The bounds of each column of [`page::columns`].
+    /// The bounds of each column of [`page::columns`], which needs are compared with.
     pub isolation: Vec<[f64; 2]>,
+    /// The levels of the same columns as the records have them, and why they are open.
+    pub shown: Vec<([f64; 2], Option<String>)>,
     pub cost: Cost,
 }
 
@@ -114,9 +118,9 @@ pub fn candidates(records: &[&RunRecord], needs: &[Need]) -> Vec<Candidate> {
                 Some(_) if refuses => Verdict::Fails,
                 verdict => verdict.unwrap_or(Verdict::Unknown),
             };
-            let isolation = page::columns();
-            let isolation =
-                isolation.iter().map(|(_, need)| bounds(records, &row.variant, need)).collect();
+            let columns = page::columns();
+            let column = |(_, need): &(_, Need)| best_view(records, &row.variant, need, SHARING);
+            let views: Vec<View> = columns.iter().map(column).collect();
             found.push(Candidate {
                 name: row.name.clone(),
                 variant: row.variant.clone(),
@@ -124,7 +128,8 @@ pub fn candidates(records: &[&RunRecord], needs: &[Need]) -> Vec<Candidate> {
                 verdict,
                 refusal: refuses.then_some(REFUSAL),
                 findings,
-                isolation,
+                isolation: views.iter().map(|view| view.bounds).collect(),
+                shown: views.into_iter().map(View::as_shown).collect(),
                 cost: Cost::of(records, &row.variant, needs),
             });
         }
@@ -146,7 +151,7 @@ pub fn ranked(candidates: &[Candidate], accept_unknown: bool) -> Vec<&Candidate>
     let percent = |share: f64| (100.0 * share).round() as u64;
     named.sort_by_cached_key(|one| {
         let mut levels: Vec<u8> =
-            one.isolation.iter().map(|[worse, _]| worse.max(0.0) as u8).collect();
+            one.shown.iter().map(|([worse, _], _)| worse.max(0.0) as u8).collect();
         levels.sort_unstable();
         let work = one.cost.throughput.as_ref();
         let work = work.map(|ends| ends.each_ref().map(|end| percent(end.value)));
@@ -193,23 +198,36 @@ pub fn unknown_parts(records: &[&RunRecord], needs: &[Need]) -> Option<String> {
 struct View {
     verdict: Verdict,
     bounds: [f64; 2],
+    /// The same as the records have them.
+    shown: [f64; 2],
     /// The evidence that decides it.
     deciding: Option<Evidence>,
 }
 
+impl View {
+    fn as_shown(self) -> ([f64; 2], Option<String>) {
+        let is_open = self.shown.iter().all(|end| end.is_infinite());
+        (self.shown, self.deciding.and_then(|one| one.reason).filter(|_| is_open))
+    }
+}
+
 fn finding(records: &[&RunRecord], variant: &str, need: &Need, wanted: u32) -> Finding {
-    let View { verdict, bounds, deciding } = best_view(records, variant, need, wanted);
+    let View { verdict, bounds, deciding, .. } = best_view(records, variant, need, wanted);
     let unknown = verdict == Verdict::Unknown;
     let is_row = matches!(need.what, What::Level(..) | What::Figure(..));
     let straddles = |one: &Evidence| one.is_known() && one.tenants >= wanted;
     let undecided = is_row && deciding.as_ref().is_some_and(straddles);
     let measure = || Command { records, variant, need, wanted, undecided }.with_minutes();
+    let against = unknown.then(|| evidence::harmed(records, variant, need)).flatten();
+    let reason = deciding.as_ref().and_then(|one| one.reason.clone()).filter(|_| unknown);
+    let reason = reason.map(|why| [Some(why), against.clone()].into_iter().flatten());
     Finding {
         need: need.text.clone(),
         verdict,
         bounds,
         measure: if unknown { measure() } else { None },
-        reason: deciding.as_ref().and_then(|one| one.reason.clone()).filter(|_| unknown),
+        reason: reason.map(|parts| parts.collect::<Vec<_>>().join("; ")),
+        against,
         // A figure of fewer tenants is none of the need, unless it fails.
         figure: deciding.filter(|one| !unknown || one.tenants >= wanted).and_then(|one| one.figure),
     }
@@ -218,10 +236,7 @@ fn finding(records: &[&RunRecord], variant: &str, need: &Need, wanted: u32) -> F
 /// The view of the records that can show the need: those with the same number of tenants, each of
 /// them alone, and all, which complete each other.
 fn best_view(records: &[&RunRecord], variant: &str, need: &Need, wanted: u32) -> View {
-    let measured = |run: &&&RunRecord| {
-        run.mechanisms.iter().any(|row| row.variant == variant && row.outcome.is_measured())
-    };
-    let counts = records.iter().filter(measured).map(|run| run.plan.tenants);
+    let counts = records.iter().filter(|run| is_measured(run, variant)).map(|run| run.plan.tenants);
     let enough = counts.filter(|&count| count >= wanted).min().unwrap_or(u32::MAX);
     let of = |runs: &[&RunRecord]| view(runs, variant, need, [wanted, enough]);
     let mut groups: BTreeMap<u32, Vec<&RunRecord>> = BTreeMap::new();
@@ -260,12 +275,14 @@ fn view(records: &[&RunRecord], variant: &str, need: &Need, [wanted, enough]: [u
         }
         if is_few == rises {
             one.lo = f64::NEG_INFINITY;
+            one.shown = f64::NEG_INFINITY;
         } else {
             one.hi = f64::INFINITY;
         }
         one.reason = Some(format!("measured with {} tenants", one.tenants));
     }
     let [worse, better] = worst(&all, rises);
+    let shown = all.iter().map(|one| one.shown).fold(f64::INFINITY, f64::min);
     let wanted = match need.what {
         What::Level(_, level) => f64::from(level),
         What::Figure(_, _, Bound::AtLeast(end) | Bound::AtMost(end)) => end,
@@ -279,8 +296,11 @@ fn view(records: &[&RunRecord], variant: &str, need: &Need, [wanted, enough]: [u
         (Verdict::Fails, false) | (_, true) => one.lo,
     };
     let at = if verdict == Verdict::Fails { better } else { worse };
-    let deciding = all.into_iter().find(|one| bound_of(one) == at);
-    View { verdict, bounds: [worse, better], deciding }
+    let mut deciding = all.into_iter().filter(|one| bound_of(one) == at);
+    let deciding =
+        if rises { deciding.min_by(|a, b| a.shown.total_cmp(&b.shown)) } else { deciding.next() };
+    let shown = if rises { [shown, better] } else { [worse, better] };
+    View { verdict, bounds: [worse, better], shown, deciding }
 }
 
 fn judged(worse: f64, better: f64, wanted: f64, rises: bool) -> Verdict {
@@ -316,6 +336,13 @@ fn admits_one_tenant(run: &RunRecord, variant: &str) -> bool {
     let row = run.mechanisms.iter().find(|row| row.variant == variant);
     let by_name = row.map(|row| MechanismProperties::of_format_1_0(&row.name));
     properties(run, variant).or(by_name.as_ref()).is_some_and(|of| of.admits_one_tenant())
+}
+
+/// Whether the run measured the mechanism for itself. What others take as their reference is in no
+/// plan, and its cells say nothing of it.
+fn is_measured(run: &RunRecord, variant: &str) -> bool {
+    let own = |row: &MechanismRow| row.variant == variant && row.outcome.is_measured();
+    properties(run, variant).is_some() && run.mechanisms.iter().any(own)
 }
 
 /// The instances of a MIG layout: no tenant more has one.

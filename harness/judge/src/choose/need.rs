@@ -1,5 +1,6 @@
 //! What people need of a mechanism, as they write it: `dram>=L2`, `jitter<=0.5`, `memory-cap`.
 
+use gpubench_plan::fault_part;
 use gpubench_record::{Axis, MatrixRow, SubAxis};
 
 /// One need.
@@ -108,7 +109,7 @@ impl Rows {
         }
     }
 
-    /// `AXIS`, `AXIS/PART`, or a sub-axis alone.
+    /// `AXIS`, `AXIS/PART`, or a sub-axis, a class of faults or a fault alone.
     fn parse(name: &str) -> Option<Self> {
         let axis_of = |name: &str| Axis::ALL.into_iter().find(|axis| axis.as_str() == name);
         let sub_axis = |name: &str| SUB_AXES.into_iter().find(|sub| sub.as_str() == name);
@@ -116,7 +117,10 @@ impl Rows {
             Some((axis, part)) => (axis_of(axis)?, Some(part)),
             None => match axis_of(name) {
                 Some(axis) => (axis, None),
-                None => (sub_axis(name)?.axis(), Some(name)),
+                None => {
+                    let of_fault = || fault_part(name, None).map(|_| Axis::Fault);
+                    (sub_axis(name).map(SubAxis::axis).or_else(of_fault)?, Some(name))
+                }
             },
         };
         // Parts of faults and of jitter are as many as there are faults and aggressors.
@@ -155,11 +159,15 @@ pub struct NeedError {
     pub accepted: &'static str,
 }
 
-const NAMES: &str = "memory, compute, bandwidth, fault or jitter, one of their parts such as dram \
-                     or fault/mmu, tail, efficiency, guarantee/dram, throughput, tenants, \
-                     memory-cap, processes, no-restart, no-root, no-drain, no-reset, no-reboot";
-const VALUES: &str = "NAME>=L1 to NAME>=L3, NAME>=0.8, jitter<=0.5, tail<=0.5, tenants>=4, \
-                      memory>=10GiB";
+const NAMES: &str = "memory, compute, bandwidth, fault or jitter, one of their parts such as dram, \
+                     fault/mmu or oom, retention/dram, survival, tail, efficiency, \
+                     guarantee/dram, throughput, tenants, memory-cap, processes, no-restart, \
+                     no-root, no-drain, no-reset, no-reboot";
+const VALUES: &str = "NAME>=L1 to NAME>=L3 or their names partial, bounded, strong, NAME>=0.8, \
+                      jitter<=0.5, tail<=0.5, tenants>=4, memory>=10GiB";
+/// What a screen prints and no need can name.
+const OVERALL: &str = "overall is the weakest axis of one record, so name the axes that you need";
+const WORD: &str = "a word says what enforces the isolation, and is no level";
 
 impl Need {
     /// Fails when the text names nothing that a record has.
@@ -182,9 +190,13 @@ impl Need {
                 None => unknown(&text),
             };
         };
+        if name == "overall" {
+            return wrong(OVERALL, NAMES);
+        }
         let Some((rows, figure)) = named(name) else {
             return unknown(name);
         };
+        let has_level = is_of_level(figure) && !is_ratio(name);
         let is_least = sign == ">=";
         let what = match (name, level(value), value.parse::<f64>().ok(), bytes(value)) {
             ("tenants", _, Some(n), _) if is_least && n >= 1.0 && n.fract() == 0.0 && n < 1e6 => {
@@ -192,8 +204,8 @@ impl Need {
             }
             ("tenants", ..) => return wrong("no number of tenants", "tenants>=4"),
             ("memory", _, _, Some(bytes)) if is_least => What::Memory(bytes),
-            (_, Some(level), ..) if is_least && is_of_level(figure) => What::Level(rows, level),
-            (_, None, Some(number), _) if number.is_finite() => {
+            (_, Some(level), ..) if is_least && has_level => What::Level(rows, level),
+            (_, None, Some(number), _) if number.is_finite() && number >= 0.0 => {
                 let is_rising = !matches!(figure, Figure::Jitter | Figure::Tail);
                 let has_figure = rows.axis != Some(Axis::Memory) || rows.part.is_some();
                 if is_rising != is_least || !has_figure || rows.part.as_deref() == Some("cap") {
@@ -201,6 +213,9 @@ impl Need {
                 }
                 let bound = if is_least { Bound::AtLeast } else { Bound::AtMost };
                 What::Figure(rows, figure, bound(number))
+            }
+            _ if WORDS.iter().any(|word| word.eq_ignore_ascii_case(value)) => {
+                return wrong(WORD, VALUES);
             }
             _ => return wrong("no such value", VALUES),
         };
@@ -233,7 +248,8 @@ fn of_record(text: &str) -> String {
     };
     let name: Vec<&str> = name.split('/').map(part).collect();
     let value = rest.trim_start_matches(['<', '>', '=']);
-    let level = level(&value.to_uppercase()).map(|level| format!("L{level}"));
+    let level = level(&value.to_uppercase()).or_else(|| named_level(value));
+    let level = level.map(|level| format!("L{level}"));
     let sign = &rest[..rest.len() - value.len()];
     format!("{}{sign}{}", name.join("/"), level.unwrap_or_else(|| value.to_owned()))
 }
@@ -267,6 +283,12 @@ fn named(name: &str) -> Option<(Rows, Figure)> {
             let rows = Rows::parse(&rest.map_or(axis.to_owned(), |part| format!("{axis}/{part}")))?;
             return Some((rows, Figure::Tail));
         }
+        "retention" => Figure::Kept,
+        "survival" => {
+            let axis = Axis::Fault.as_str();
+            let rows = Rows::parse(&rest.map_or(axis.to_owned(), |part| format!("{axis}/{part}")))?;
+            return Some((rows, Figure::Kept));
+        }
         "throughput" | "tenants" => return rest.is_none().then_some((every, Figure::Throughput)),
         _ => {
             let rows = Rows::parse(name)?;
@@ -288,6 +310,20 @@ fn alone(text: &str) -> Option<What> {
         "processes" => Some(What::Processes),
         _ => step().map(What::Without),
     }
+}
+
+/// Whether it names a ratio, which has no level.
+fn is_ratio(name: &str) -> bool {
+    ["retention", "survival"].contains(&name.split('/').next().unwrap_or(name))
+}
+
+/// The words of reports that are no level.
+const WORDS: [&str; 6] = ["hardware", "software", "none", "negligible", "low-medium", "high"];
+
+/// The name of a level, as the legend of a screen has it.
+fn named_level(name: &str) -> Option<u8> {
+    let names = ["partial", "bounded", "strong"];
+    (1..).zip(names).find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(level, _)| level)
 }
 
 const fn is_of_level(figure: Figure) -> bool {
@@ -347,6 +383,11 @@ mod tests {
             ("DRAM >= l2", What::Level(dram(), 2)),
             ("Faults/mmu>=L2", What::Level(rows(Axis::Fault, Some("mmu")), 2)),
             ("No-Reset", What::Without(Step::Reset)),
+            ("oom>=L2", What::Level(rows(Axis::Fault, Some("oom")), 2)),
+            ("compute>=strong", What::Level(Rows::of(Axis::Compute), 3)),
+            ("dram>=Partial", What::Level(dram(), 1)),
+            ("retention/dram>=0.9", What::Figure(dram(), Figure::Kept, AtLeast(0.9))),
+            ("survival>=0.9", What::Figure(Rows::of(Axis::Fault), Figure::Kept, AtLeast(0.9))),
         ] {
             assert_eq!(Need::parse(text).map(|need| need.what), Ok(want), "{text}");
         }
@@ -361,6 +402,12 @@ mod tests {
             ("no-rooot", "unknown name, did you mean no-root?"),
             ("bandwidth/sm>=L2", "unknown name, did you mean bandwidth?"),
             ("dram>=L0", "no such value"),
+            ("overall>=L1", OVERALL),
+            ("compute>=Hardware", WORD),
+            ("survival>=L1", "no such value"),
+            ("retention/dram>=L2", "no such value"),
+            ("jitter<=-1", "no such value"),
+            ("tail<=-0.1", "no such value"),
             ("dram>=L4", "no such value"),
             ("dram>L2", "no >= and no <="),
             ("dram", "it has no value"),

@@ -56,8 +56,10 @@ pub fn levels([worst, best]: [f64; 2]) -> String {
 const COSTS: &str = "alone: rate under the mechanism beside idle neighbours, over the native one. \
                      all tenants: the sum of each one's rate beside the others over that alone. A \
                      victim asks for its share of the device, so the sum passes 1 where it loses \
-                     little; work that fills the device is measured by profile equal. fit: \
-                     tenants that the memory holds.";
+                     little; work that fills the device is measured by profile equal. context: \
+                     memory that the context of a tenant takes.";
+/// The same of a column that only --memory fills.
+const FIT: &str = " fit: tenants that the memory holds.";
 
 /// What setting up takes, in words.
 pub fn takes(steps: &[Step]) -> String {
@@ -96,12 +98,14 @@ impl Answer<'_> {
         self.answer(&mut page);
         if self.needs.is_empty() {
             page.push(self.isolation_table());
+            self.open_levels(&mut page);
         } else {
             page.push(self.needs_table());
             self.reasons(&mut page);
         }
         page.push(self.cost_table());
-        page.say(COSTS);
+        let has_fit = self.candidates.iter().any(|one| one.cost.tenants_fit.is_some());
+        page.say(format!("{COSTS}{}", if has_fit { FIT } else { "" }));
         if let Some(ns) = host_time_ns(self.records) {
             let seconds = ns as f64 / 1e9;
             page.say(format!(
@@ -139,23 +143,22 @@ impl Answer<'_> {
             let sentence = format!("no mechanism meets every need{by}.");
             page.push(Line::new(sentence).marked("nothing meets:", Paint::Bad));
             for one in ranked(self.candidates, true) {
-                let sentence =
-                    format!("{} fails no need; unknown: {}", one.label, open(one).join(", "));
+                let sentence = format!("{} fails no need; unknown: {}", one.label, doubts(one));
                 page.push(Line::new(sentence).marked("perhaps:", Paint::Weak));
             }
             return;
         };
-        let doubts = |one: &Candidate| match open(one).as_slice() {
-            [] => String::new(),
-            open => format!(" (unknown and accepted: {})", open.join(", ")),
+        let accepted = |one: &Candidate| match doubts(one) {
+            open if open.is_empty() => open,
+            open => format!(" (unknown and accepted: {open})"),
         };
         let what =
             if first.verdict == Verdict::Meets { "meets every need" } else { "fails no need" };
-        let sentence = format!("{} {what}{by}{}.", first.label, doubts(first));
+        let sentence = format!("{} {what}{by}{}.", first.label, accepted(first));
         page.push(Line::new(sentence).marked("use:", Paint::Good));
         for one in &named[1..] {
             page.push(
-                Line::new(format!("{}{}", one.label, doubts(one))).marked("or:", Paint::Fair),
+                Line::new(format!("{}{}", one.label, accepted(one))).marked("or:", Paint::Fair),
             );
         }
         if named.len() > 1 {
@@ -211,14 +214,13 @@ impl Answer<'_> {
     }
 
     fn needs_table(&self) -> Table {
-        let columns = ["mechanism", "outcome"].into_iter().map(str::to_owned);
+        // Once for all rows, which leaves the names their width.
+        let outcome = format!("outcome{}", self.by());
+        let columns = ["mechanism".to_owned(), outcome].into_iter();
         let columns = columns.chain(self.needs.iter().map(|need| need.text.clone()));
         let rows = self.candidates.iter().map(|one| {
-            let each = one.findings.iter().map(|found| painted(found.verdict, ""));
-            [Cell::text(&one.label), painted(one.verdict, self.by())]
-                .into_iter()
-                .chain(each)
-                .collect()
+            let each = one.findings.iter().map(|found| painted(found.verdict));
+            [Cell::text(&one.label), painted(one.verdict)].into_iter().chain(each).collect()
         });
         Table { boxed: false, ..Table::new("", "", columns, rows) }
     }
@@ -286,10 +288,33 @@ impl Answer<'_> {
         let names = columns().into_iter().map(|(name, _)| name);
         let heads = ["mechanism"].into_iter().chain(names);
         let rows = self.candidates.iter().map(|one| {
-            let cells = one.isolation.iter().map(|ends| levels(*ends));
+            let cells = one.shown.iter().map(|(ends, _)| levels(*ends));
             std::iter::once(one.label.clone()).chain(cells).collect::<Vec<_>>()
         });
         Table::plain(heads, rows).with_heading(format!("Isolation{}", self.by()))
+    }
+
+    /// Why levels of measured mechanisms are open: a line for each column and reason.
+    fn open_levels(&self, page: &mut Page) {
+        for (at, (name, need)) in columns().iter().enumerate() {
+            let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+            let own = self.candidates.iter().filter(|one| one.refusal.is_none());
+            for one in own.filter(|one| one.cost.is_measured) {
+                let Some(why) = one.shown[at].1.as_deref() else { continue };
+                match groups.iter_mut().find(|(known, _)| *known == why) {
+                    Some((_, all)) => all.push(&one.label),
+                    None => groups.push((why, vec![&one.label])),
+                }
+            }
+            for (why, all) in groups {
+                let text = format!(
+                    "{name} of {}: {why}; --need '{}' prints the command that measures it",
+                    list(&all, "and"),
+                    need.text
+                );
+                page.push(Line::new(text).marked("?", Paint::Weak));
+            }
+        }
     }
 
     fn cost_table(&self) -> Table {
@@ -299,7 +324,7 @@ impl Answer<'_> {
             "all tenants, devices",
             "not usable",
             "one tenant at most",
-            "memory each",
+            "context",
             "fit",
             "mJ for a request",
             "takes",
@@ -341,8 +366,8 @@ impl Answer<'_> {
             let needs: Vec<Value> = one.findings.iter().map(of_finding).collect();
             let levels = columns()
                 .into_iter()
-                .zip(&one.isolation)
-                .map(|((name, _), ends)| (name.to_owned(), json!(ends.map(finite))));
+                .zip(&one.shown)
+                .map(|((name, _), (ends, _))| (name.to_owned(), json!(ends.map(finite))));
             json!({
                 "mechanism": one.name, "variant": one.variant,
                 "outcome": (!self.needs.is_empty()).then(|| one.verdict.as_str()), "needs": needs,
@@ -396,6 +421,16 @@ fn open(one: &Candidate) -> Vec<&str> {
     unknown.map(|found| found.need.as_str()).collect()
 }
 
+/// The same in words, with what speaks against them.
+fn doubts(one: &Candidate) -> String {
+    let unknown = one.findings.iter().filter(|found| found.verdict == Verdict::Unknown);
+    let texts = unknown.map(|found| match &found.against {
+        Some(why) => format!("{}, and {why}", found.need),
+        None => found.need.clone(),
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
 fn line(names: &str, found: &Finding, paint: Paint) -> Line {
     let texts = [found.figure.clone(), found.reason.clone()];
     let texts: Vec<String> = texts.into_iter().flatten().collect();
@@ -404,13 +439,13 @@ fn line(names: &str, found: &Finding, paint: Paint) -> Line {
     Line::new(format!("{need}: {names}{why}")).marked(word, paint)
 }
 
-fn painted(verdict: Verdict, by: &str) -> Cell {
+fn painted(verdict: Verdict) -> Cell {
     let paint = match verdict {
         Verdict::Meets => Paint::Good,
         Verdict::Fails => Paint::Bad,
         Verdict::Unknown => Paint::Weak,
     };
-    Cell::text(format!("{}{by}", verdict.as_str())).painted(paint, verdict.as_str())
+    Cell::text(verdict.as_str()).painted(paint, verdict.as_str())
 }
 
 fn finite(end: f64) -> Option<f64> {

@@ -122,7 +122,11 @@ fn names(key: &str, kind: &str, wanted: &Wanted, known: &[&str]) -> Result<(), F
         let of_known = name.split_once('[').filter(|(base, _)| known.contains(base));
         let problem = if let Some((base, _)) = of_known {
             let problem = format!("the profile has no {name}");
-            let accepted = format!("{base}, with the options of [{base}] in the profile");
+            let accepted = format!(
+                "{base}, with the options of [{base}] in the profile; --profile FILE with other \
+                 ones, such as {}",
+                example(base, name)
+            );
             return Err(Fault::at(key, problem, accepted).element(index));
         } else if !known.contains(&name.as_str()) {
             format!("unknown {kind} \"{name}\"")
@@ -134,6 +138,17 @@ fn names(key: &str, kind: &str, wanted: &Wanted, known: &[&str]) -> Result<(), F
         return Err(Fault::at(key, problem, known.join(", ")).element(index));
     }
     Ok(())
+}
+
+/// A profile with other options of a mechanism: for a quota with the percentage that was named.
+fn example(base: &str, name: &str) -> String {
+    let digits = |c: char| !c.is_ascii_digit();
+    let percent = name[base.len()..].split(digits).find(|part| !part.is_empty());
+    let key = match (base, percent) {
+        ("mps-quota", Some(percent)) => format!("\\npct = {percent}"),
+        _ => String::new(),
+    };
+    format!("`version = 1\\n[{base}]{key}`")
 }
 
 fn numbers(profile: &Profile) -> Result<(), Fault> {

@@ -302,6 +302,7 @@ fn the_command_line_replaces_settings_and_is_checked() -> TestResult {
     assert_eq!(profile.mechanisms, Wanted::Names(names));
     for (layouts, error) in [
         (vec!["mps-quota[pct=25]"], "the profile has no mps-quota[pct=25] (accepted: mps-quota, "),
+        (vec!["mps-quota[25%]"], "such as `version = 1\\n[mps-quota]\\npct = 25`"),
         (vec!["mig[1g+1g]", "mig[3g+3g]"], "mig[3g+3g]"),
         (vec!["mig[big]"], "\"big\" is not a layout"),
         (vec!["mps[1g]"], "mps[1g]"),

@@ -28,8 +28,16 @@ pub fn page(report: &Report) -> Page {
         }
         Some(all) => page.push(layouts(all)),
     }
+    if let Ok(Some(table)) = report.demand.mig_table() {
+        page.say(format!("memory and SMs of instances: {}", table.source));
+    }
+    page.say(CONTEXT);
     page
 }
+
+/// What the memory of a tenant has in it.
+const CONTEXT: &str = "memory of a tenant includes its context, which took 527 MiB on an H100 80GB \
+                       HBM3 with driver 580";
 
 fn bounds(kinds: &[KindReport]) -> Table {
     let rows = kinds.iter().map(|kind| {

@@ -15,6 +15,7 @@ pub fn page(report: &Report, parameters: Vec<Block>) -> Page {
         Page::new(format!("prediction of the {} model, not a measurement", report.model));
     page.blocks = parameters;
     page.push(modes(report).with_heading(load(&report.scenario)));
+    page.say(LOAD);
     if let Some(replicated) = &report.replicated {
         page.push(replicated_modes(replicated));
     }
@@ -27,6 +28,11 @@ pub fn page(report: &Report, parameters: Vec<Block>) -> Page {
     }
     page
 }
+
+/// What the column of the load is of.
+const LOAD: &str = "load: busy time per second of the busiest queue, which grows without end from 1 \
+                    on; a queue is that of one tenant under MIG and MPS, on a part of the GPU or \
+                    beside the others, and that of all tenants under time-slice";
 
 fn load(scenario: &Scenario) -> String {
     format!(

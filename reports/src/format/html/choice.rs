@@ -95,7 +95,7 @@ fn row(
         tr data-variant=(one.variant) data-outcome="" data-bounds=(compared) {
             th scope="row" { (variants.label(&one.variant)) }
             td class="outcome" { "-" }
-            @for ends in &one.isolation { td class=[class(*ends)] { (levels(*ends)) } }
+            @for (ends, _) in &one.shown { td class=[class(*ends)] { (levels(*ends)) } }
             td { (alone) } td { (all) } td { (unusable) } td { (takes(&cost.steps)) }
             td { (claims(record, &one.variant)) }
         }
