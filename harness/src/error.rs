@@ -267,8 +267,8 @@ impl ExpectedError {
                 "unset the variable, or list a GPU in it; --device virtual needs none".to_owned(),
             ),
             Self::NothingRan { .. } | Self::NamedAndWaived { .. } => {
-                let says = "`gpubench plan` without --mechanism shows what can run here, and why the \
-                            rest cannot";
+                let says = "`gpubench plan` without --mechanism shows what can run here, and why \
+                            the rest cannot";
                 Some(says.to_owned())
             }
             Self::ProgramNotStarted { .. } => {

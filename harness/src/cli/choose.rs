@@ -205,7 +205,7 @@ fn name_layouts(found: &mut [Candidate], records: &[&RunRecord], needs: &[Need])
                 let bytes = ((one.memory_gb() * 1e9) as u64).saturating_sub(context);
                 if memory.is_some_and(|wanted| wanted > bytes) {
                     let mib = bytes >> 20;
-                    format!("; {layout} fits this GPU, with {mib} MiB for each tenant: too little")
+                    format!("; {layout} fit this GPU, but leave each tenant {mib} MiB")
                 } else {
                     let command = command_of_layout(run, table, one, count, bytes);
                     format!("; {layout} would fit this GPU, by {command}")

@@ -8,7 +8,7 @@ use gpubench_predict::pack::bound::{Bill, Charge, Used, chargeback};
 use gpubench_predict::pack::demand::{Kind, MAX_TENANTS, kinds_of_record};
 use gpubench_predict::pack::{Demand, output, report};
 use gpubench_record::ExitCode;
-use gpubench_show::{Page, list};
+use gpubench_show::Page;
 use gpubench_store::Record;
 use serde::Serialize;
 
@@ -126,16 +126,16 @@ impl PriceArgs {
     }
 }
 
-/// What a call without a file needs, each line with its alternatives.
-const GPU: &str = "a GPU: --gpu, or --memory-gb for one without MIG";
-const MEMORY: &str = "the memory of a tenant: --tenant-memory-gb";
-const COMPUTE: &str = "the compute of a tenant: --tenant-compute, or --from a record";
+/// What a call without a file needs, each with its alternatives.
+const GPU: &str = "--gpu or --memory-gb";
+const MEMORY: &str = "--tenant-memory-gb";
+const COMPUTE: &str = "--tenant-compute or --from";
 
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let missing = args.missing();
     if !missing.is_empty() {
-        let problem = format!("pack needs {}", list(&missing, "and"));
-        return Err(ExpectedError::usage(problem, Some("or a file with all of them: --config")));
+        let problem = format!("missing: {}", missing.join("; "));
+        return Err(ExpectedError::usage(problem, Some("or give a file with all of it: --config")));
     }
     if args.chargeback {
         let bill = args.bill(ui)?;

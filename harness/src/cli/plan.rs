@@ -1,12 +1,14 @@
 //! `gpubench plan`: the cells of a run, their order and duration, and the changes on the host. Runs
 //! no cell; `--rehearse` makes and undoes the changes.
 
+mod tables;
+
 use gpubench_compare::diff::SESSIONS_MIN;
 use gpubench_host::device::DeviceSelector;
 use gpubench_host::device::virtual_gpu::TimeMode;
 use gpubench_plan::profile::units::Span;
 use gpubench_plan::{Detectable, Frozen, notes};
-use gpubench_record::{Cell, ExitCode, MechanismProperties, Plan, PlannedTime, Skip, counted};
+use gpubench_record::{Cell, ExitCode, Plan, PlannedTime, Skip, counted};
 use gpubench_run::shortage;
 use gpubench_show::{Block, Labels, Page, Table, list};
 use gpubench_stats::power::Test;
@@ -23,6 +25,8 @@ use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::error::output::write_whole;
 use crate::verbs::{add_after_cells, calibration, capabilities, host_facts, planned, ptx_hash};
+
+use tables::{detectable_table, first_block, mechanisms, skips};
 
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
@@ -334,60 +338,6 @@ pub(super) fn in_minutes(ns: u64) -> String {
     if minutes == 0 { format!("{rest} s") } else { format!("{minutes} min {rest} s") }
 }
 
-fn mechanisms(plan: &Plan, labels: &Labels, is_full: bool) -> Table {
-    let count = |variant: &str| plan.cells.iter().filter(|cell| cell.variant == variant).count();
-    let mut rows: Vec<[String; 3]> = plan
-        .mechanisms
-        .iter()
-        .map(|mechanism| {
-            let cells = count(&mechanism.variant).to_string();
-            let changes = match mechanism.host_changes.as_slice() {
-                [] => "none".to_owned(),
-                changes if is_full => changes.join("; "),
-                // The first one, without what limits it and where it lies.
-                [first, more @ ..] => {
-                    let first = first.split(", ").next().unwrap_or(first);
-                    if more.is_empty() {
-                        first.to_owned()
-                    } else {
-                        format!("{first}; {} more", more.len())
-                    }
-                }
-            };
-            [labels.get(&mechanism.variant), cells, changes]
-        })
-        .collect();
-    // The others are measured against these cells: native ones, and those without protection.
-    for variant in references(plan) {
-        let is_daemon = MechanismProperties::of_format_1_0(&variant).mps_daemon;
-        let changes = if is_daemon { "an MPS daemon of its own" } else { "none" };
-        let name = format!("({}, as reference)", labels.get(&variant));
-        rows.insert(0, [name, count(&variant).to_string(), changes.to_owned()]);
-    }
-    Table::plain(["mechanism", "cells", "changes on the host"], rows).numbers(&["cells"])
-}
-
-/// The variants with cells that are no mechanism of the plan, the native one last.
-fn references(plan: &Plan) -> Vec<String> {
-    let is_planned = |cell: &&Cell| plan.mechanisms.iter().any(|one| one.variant == cell.variant);
-    let mut found: Vec<String> = Vec::new();
-    for cell in plan.cells.iter().filter(|cell| !is_planned(cell)) {
-        if !found.contains(&cell.variant) {
-            found.push(cell.variant.clone());
-        }
-    }
-    found.sort_by_key(|variant| *variant == plan.reference);
-    found
-}
-
-fn first_block(plan: &Plan, labels: &Labels) -> Table {
-    let first = plan.cells.iter().filter(|cell| cell.block == 0);
-    Table::plain(
-        ["first block", "mechanism", "condition", "victim", "aggressor"],
-        first.map(|cell| row(cell, labels)),
-    )
-}
-
 /// Lengths that follow from a budget have digits that tell a reader nothing: whole milliseconds
 /// from 10 ms on.
 const fn in_round_figures(ns: u64) -> u64 {
@@ -396,25 +346,6 @@ const fn in_round_figures(ns: u64) -> u64 {
         return ns;
     }
     (ns + MS / 2) / MS * MS
-}
-
-fn row(cell: &Cell, labels: &Labels) -> [String; 5] {
-    let aggressor = cell.aggressor.as_ref().map_or_else(
-        || "-".to_owned(),
-        |name| {
-            let event = cell.shape.event.map(|event| format!("{name}, {}", event.as_str()));
-            let dose = (cell.dose < 1.0).then(|| format!("{name} at {}", cell.dose));
-            event.or(dose).unwrap_or_else(|| name.clone())
-        },
-    );
-    let number = cell.id.split('-').next().unwrap_or(&cell.id);
-    [
-        number.to_owned(),
-        labels.get(&cell.variant),
-        cell.condition.as_str().to_owned(),
-        cell.victim.clone(),
-        aggressor,
-    ]
 }
 
 /// The mechanisms that do not run at all, and the parts that others run without: a line for each
@@ -461,39 +392,6 @@ fn detectable_in_words(rows: &[Detectable]) -> String {
     sources.dedup();
     let (found, sources) = (list(&found, "and"), list(&sources, "or"));
     format!("smallest change detected (80 % power): {found}; spread of blocks {sources}")
-}
-
-/// The parts that do not run: whole mechanisms without an axis.
-fn skips(plan: &Plan, labels: &Labels) -> Table {
-    let rows = plan.skips.iter().map(|skip| {
-        let part = skip.axis.clone().unwrap_or_else(|| "all".to_owned());
-        let remedy = skip.remedy.clone().unwrap_or_else(|| "-".to_owned());
-        [labels.get(&skip.variant), part, skip.reason.clone(), remedy]
-    });
-    Table::plain(["mechanism", "not run", "reason", "remedy"], rows)
-}
-
-// The table of the smallest change that each row of a plan detects.
-
-pub(super) fn detectable_table(rows: &[Detectable]) -> Table {
-    let line = |row: &Detectable| {
-        let size = |value: f64| match row.figure {
-            "retention" => format!("{:.1} %", 100.0 * value),
-            _ => format!("{value:.2} medians"),
-        };
-        let smallest = row.smallest.map_or_else(|| "-".to_owned(), size);
-        [
-            row.axis.clone(),
-            format!("{} beside {}", row.victim, row.aggressor),
-            row.blocks.to_string(),
-            row.half_width.map_or_else(|| "-".to_owned(), size),
-            format!("{smallest} of {}", row.figure),
-            format!("{} {}", size(row.spread), row.source),
-        ]
-    };
-    let header =
-        ["row", "cells", "blocks", "half-width", "detects (80 % power)", "spread of blocks"];
-    Table::plain(header, rows.iter().map(line)).numbers(&header[2..4])
 }
 
 #[cfg(test)]

@@ -160,6 +160,29 @@ fn a_plan_is_one_screen_and_markdown_begins_with_the_answer() -> TestResult {
 }
 
 #[test]
+fn the_cells_of_a_plan_add_up_under_every_mechanism_alone() -> TestResult {
+    for name in gpubench_catalogue::mechanism::names() {
+        let line = format!("plan --device virtual --mechanism {name} --axis compute");
+        let run = finish(gpubench(&line))?;
+        // Some need a newer driver.
+        if run.code != Some(0) {
+            continue;
+        }
+        let all = run.stdout.lines().find_map(|line| line.split_once(" cells: "));
+        let all: usize = all.ok_or("cells")?.0.parse()?;
+        let table = run.stdout.split("\n\n").nth(1).ok_or("a table")?;
+        let counts = table.lines().skip(1).map(|line| {
+            let mut words = line.split("  ").map(str::trim).filter(|word| !word.is_empty());
+            words.nth(1).and_then(|count| count.parse::<usize>().ok())
+        });
+        let sum: usize = counts.collect::<Option<Vec<_>>>().ok_or("counts")?.iter().sum();
+        assert_eq!(sum, all, "{}", run.stdout);
+        assert_eq!(name == &"mig", table.contains("(mps, as reference)"), "{table}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_full_disk_ends_with_five_and_a_closed_pipe_with_zero() -> TestResult {
     let full = OpenOptions::new().write(true).open("/dev/full")?;
     let output = gpubench("list axes").stdout(full).stderr(Stdio::piped()).output()?;

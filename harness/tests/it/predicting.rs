@@ -118,10 +118,9 @@ fn all_missing_flags_are_named_at_once() -> TestResult {
     let advise = NODES.map(|node| format!("--{} <", node.flag));
     for (line, flags) in [
         ("pack", &pack[..]),
-        (
-            "pack --memory-gb 24 --purchase 9000",
-            &["--tenant-memory-gb", "--tenant-compute", "--price-per-year", "--years"],
-        ),
+        ("pack", &["--memory-gb", "--from", "--config"]),
+        ("pack --memory-gb 24", &["missing: --tenant-memory-gb; --tenant-compute or --from"]),
+        ("pack --memory-gb 24 --purchase 9000", &["--price-per-year", "--years"]),
         ("pack --chargeback", &["--from"]),
         ("advise", &advise.each_ref().map(String::as_str)),
         ("advise --isolation hard", &["--mig <yes|no>"]),
@@ -168,6 +167,17 @@ fn needs_come_from_flags_and_a_file_and_the_record_answers() -> TestResult {
         "the record contradicts it here: mps fails compute>=L2: compute/sm L0, retention 0.540",
     ] {
         assert!(text.contains(part), "{part}: {text}");
+    }
+    // A layout is named that holds what is needed, with a share that each instance has.
+    for (flags, says) in [
+        ("--tenants 7", "7 x 1g.10gb would fit this GPU, by printf 'version = 1\\ntenants = 7"),
+        ("--tenants 7", "tenants = 7\\nshare = 0.11\\n' > tenants.toml"),
+        ("--tenants 7 --memory 10GiB", "7 x 1g.10gb fit this GPU, but leave each tenant 8960 MiB"),
+    ] {
+        let line = format!("choose {h100} {flags}");
+        let text = finish(gpubench(line.split_whitespace()))?.ended_with(0)?.stdout;
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(says), "{line}: {text}");
     }
     // What cannot be configured is answered nevertheless.
     let line = format!("choose {h100} --need jitter>=L3 --config");

@@ -206,7 +206,7 @@ struct View {
 
 impl View {
     fn as_shown(self) -> ([f64; 2], Option<String>) {
-        let is_open = self.shown.iter().all(|end| end.is_infinite());
+        let is_open = page::levels(self.shown) == page::OPEN;
         (self.shown, self.deciding.and_then(|one| one.reason).filter(|_| is_open))
     }
 }

@@ -41,6 +41,9 @@ pub fn columns() -> Vec<(&'static str, Need)> {
     COLUMNS.iter().filter_map(column).collect()
 }
 
+/// What stands for levels that are not known.
+pub(super) const OPEN: &str = "?";
+
 /// The levels between two bounds.
 pub fn levels([worst, best]: [f64; 2]) -> String {
     match (worst.is_finite(), best.is_finite()) {
@@ -48,7 +51,7 @@ pub fn levels([worst, best]: [f64; 2]) -> String {
         (true, _) => format!("L{worst}..L{best}"),
         (false, true) if best <= 0.0 => "L0".to_owned(),
         (false, true) if best < 3.0 => format!("at most L{best}"),
-        (false, _) => "?".to_owned(),
+        (false, _) => OPEN.to_owned(),
     }
 }
 
@@ -312,7 +315,7 @@ impl Answer<'_> {
                     list(&all, "and"),
                     need.text
                 );
-                page.push(Line::new(text).marked("?", Paint::Weak));
+                page.push(Line::new(text).marked(OPEN, Paint::Weak));
             }
         }
     }

@@ -259,6 +259,11 @@ fn what_was_not_measured_is_named_and_what_cannot_be_is_left_out() -> Result {
             assert!(reason.is_some_and(|reason| reason.ends_with(others)));
             let (command, _) = found.measure.ok_or("a command")?;
             assert!(command.contains("jitter_pairs = \"all\""), "{command}");
+            let found = candidates(&[&run], &[]);
+            let one = found.iter().find(|one| one.variant == QUOTA).ok_or("a candidate")?;
+            let at = page::columns().iter().position(|(name, _)| *name == "jitter");
+            let why = at.and_then(|at| one.shown[at].1.clone());
+            assert!(why.is_some_and(|why| why.ends_with(others)));
         }
     }
     let mut run = example("h100_580.159.04_faults-mps")?;
@@ -291,6 +296,63 @@ fn what_was_not_measured_is_named_and_what_cannot_be_is_left_out() -> Result {
         let (command, _) = of(&run, &[need], "mps")?.1.measure.ok_or("a command")?;
         assert!(command.contains(part), "{command}");
     }
+    Ok(())
+}
+
+/// What a record says beside the levels: faults that end every thread of a process, and victims
+/// that faults harmed.
+#[test]
+fn threads_fail_faults_and_harmed_victims_are_counted() -> Result {
+    let run = h100()?;
+    for (need, want) in [
+        ("fault>=L2", Verdict::Fails),
+        ("fault>=0.9", Verdict::Fails),
+        ("fault/mmu>=L1", Verdict::Fails),
+        ("sigkill>=L1", Verdict::Fails),
+        // A call that the driver refuses ends no process.
+        ("fault/api>=L2", Verdict::Unknown),
+    ] {
+        let (verdict, found) = of(&run, &[need], "green-context")?;
+        assert_eq!(verdict, want, "{need}");
+        let figure = found.figure.unwrap_or_default();
+        assert_eq!(figure.contains("threads of one process"), want == Verdict::Fails, "{figure}");
+    }
+    let mut run = example("h100_580.159.04_faults-mps")?;
+    run.plan.decides = true;
+    let (mut harmed, mut all) = (0, 0);
+    for row in run.matrix.iter_mut().filter(|row| row.axis == "fault" && row.level.is_some()) {
+        let Some(survival) = &mut row.survival else { continue };
+        row.level = Some(if survival.value < 1.0 { "L0..L3" } else { "L1..L3" }.to_owned());
+        row.outcome = Outcome::inconclusive("one trial");
+        (harmed, all) = (harmed + u32::from(survival.value < 1.0), all + 1);
+    }
+    let (verdict, found) = of(&run, &["fault>=L2"], "mps")?;
+    assert_eq!(verdict, Verdict::Unknown);
+    let against = format!("victims were harmed by {harmed} of {all} faults");
+    assert!(harmed > 0 && found.against.as_ref() == Some(&against), "{found:?} {against}");
+    assert!(found.reason.is_some_and(|reason| reason.ends_with(&against)));
+    assert!(found.figure.is_some_and(|figure| figure.contains(" L0..L3")));
+    // The minutes are those of the plan of such a run: 3 s for each of 17 trials of 21 faults.
+    let minutes = found.measure.map(|(_, minutes)| minutes);
+    assert!(minutes.is_some_and(|minutes| (12..24).contains(&minutes)), "{minutes:?}");
+    // The table has the levels of the record, and a need of L1 stays unknown.
+    run.matrix.retain(|row| row.level.as_deref() != Some("L0..L3"));
+    let found = candidates(&[&run], &needs(&["fault>=L1"])?);
+    let one = found.iter().find(|one| one.variant == "mps").ok_or("mps")?;
+    let fault = one.shown.last().ok_or("a column")?.0;
+    assert_eq!((page::levels(fault).as_str(), one.verdict), ("L1..L3", Verdict::Unknown));
+    Ok(())
+}
+
+/// What ran as the reference of another mechanism was not measured itself.
+#[test]
+fn a_reference_is_not_measured() -> Result {
+    let mut run = h100()?;
+    run.plan.mechanisms.retain(|one| one.variant != "mps");
+    let (verdict, found) = of(&run, &["tenants>=2"], "mps")?;
+    assert_eq!((verdict, found.figure), (Verdict::Unknown, None));
+    let found = candidates(&[&run], &[]);
+    assert!(found.iter().any(|one| one.variant == "mps" && !one.cost.is_measured));
     Ok(())
 }
 

@@ -30,9 +30,8 @@ pub fn page(report: &Report, parameters: Vec<Block>) -> Page {
 }
 
 /// What the column of the load is of.
-const LOAD: &str = "load: busy time per second of the busiest queue, which grows without end from 1 \
-                    on; a queue is that of one tenant under MIG and MPS, on a part of the GPU or \
-                    beside the others, and that of all tenants under time-slice";
+const LOAD: &str = "load: of the busiest queue, its busy time per second; from 1 on it grows without \
+                    end. MIG and MPS have a queue for each tenant, time-slice has one for all";
 
 fn load(scenario: &Scenario) -> String {
     format!(

@@ -43,6 +43,20 @@ fn the_worked_case_has_its_published_figures() {
 }
 
 #[test]
+fn instances_have_the_memory_and_the_sms_that_a_gpu_reported() {
+    let text = "gpu = \"H100-80\"\n[[tenant]]\nname = \"x\"\nmemory_gb = 10\ncompute = 0.1\n";
+    let found = report(&demand(text)).expect("a report");
+    let layouts = found.layouts.as_ref().expect("layouts");
+    let one = layouts.iter().find(|one| one.name == "1g.10gb").expect("the smallest");
+    // 9984 MiB and 16 SMs of 132.
+    assert!((one.spare_memory_gb - 0.469).abs() < 0.001, "{one:?}");
+    assert!(one.spare_sm.is_some_and(|sm| (sm - 2.8).abs() < 1e-9), "{one:?}");
+    let text = page(&found).text(Look::PIPED);
+    assert!(text.contains("of instances: nvidia-smi mig -lgip on an H100 80GB HBM3"), "{text}");
+    assert!(text.contains("includes its context"), "{text}");
+}
+
+#[test]
 fn what_mig_holds_fits_the_whole_gpu() {
     // An instance of half an H200 has 69.75 GiB, which is 74.9 GB.
     let text = "gpu = \"H200-141\"\n[[tenant]]\nname = \"x\"\nmemory_gb = 74\ncompute = 0.4\n";

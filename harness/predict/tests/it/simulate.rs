@@ -22,6 +22,15 @@ fn text(report: &Report) -> String {
     page(report, Vec::new()).text(Look::PIPED)
 }
 
+#[test]
+fn the_table_says_of_what_each_load_is() {
+    let one = Request { loads: Vec::new(), ..request() };
+    let text = text(&report(&one).expect("a report"));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("load: of the busiest queue, its busy time per second"), "{text}");
+    assert!(words.contains("time-slice has one for all"), "{text}");
+}
+
 fn swept() -> Report {
     report(&request()).expect("a report")
 }
