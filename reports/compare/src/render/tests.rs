@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use gpubench_record::DeviceKind;
 
 use gpubench_show::Look;
+use serde_json::Value;
 
 use super::diff::Document;
 use super::{Detail, Format, VIRTUAL_TITLE, diff};
@@ -265,5 +266,39 @@ fn the_page_leads_with_what_changed_and_draws_every_row() -> TestResult {
     assert!((f64::midpoint(band[0], band[2]) - zero).abs() < 0.1, "{band:?} {zero}");
     let worst = numbers("class=\"dots\" d=\"")[0];
     assert!(((worst - zero) / (band[2] - zero) - 5.0).abs() < 0.02, "{worst} {band:?} {zero}");
+    Ok(())
+}
+
+/// The descriptions of figures in a schema: objects with both parts of an interval and a unit.
+fn figures_of<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+    if ["stat_lo", "unit"].iter().all(|name| value["properties"].get(name).is_some()) {
+        found.push(value);
+    }
+    let parts = value.as_object().into_iter().flat_map(|object| object.values());
+    parts.chain(value.as_array().into_iter().flatten()).for_each(|one| figures_of(one, found));
+}
+
+/// A figure has an interval, a range, or one bound.
+#[test]
+fn every_schema_of_a_figure_allows_each_of_its_forms() -> TestResult {
+    let mut count = 0;
+    for file in std::fs::read_dir(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schema"))? {
+        let path = file?.path();
+        let schema: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
+        let mut found = Vec::new();
+        figures_of(&schema, &mut found);
+        count += found.len();
+        for one in found {
+            let required = one["required"].as_array().into_iter().flatten();
+            let of_one_form = ["lo", "hi", "range", "at_least", "stat_lo", "sys_lo"];
+            let mut required = required.filter_map(Value::as_str);
+            let extra = required.find(|name| of_one_form.contains(name));
+            assert_eq!(extra, None, "{}", path.display());
+            for name in ["range", "at_least"] {
+                assert!(one["properties"].get(name).is_some(), "{}: {name}", path.display());
+            }
+        }
+    }
+    assert!(count > 3, "{count}");
     Ok(())
 }
