@@ -30,8 +30,9 @@ pub fn page(report: &Report, parameters: Vec<Block>) -> Page {
 }
 
 /// What the column of the load is of.
-const LOAD: &str = "load: of the busiest queue, its busy time per second; from 1 on it grows without \
-                    end. MIG and MPS have a queue for each tenant, time-slice has one for all";
+const LOAD: &str = "load: of the busiest queue, its busy time per second; from 1 on it grows \
+                    without end. MIG and MPS have a queue for each tenant, time-slice has one \
+                    for all";
 
 fn load(scenario: &Scenario) -> String {
     format!(
