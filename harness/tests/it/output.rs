@@ -280,7 +280,7 @@ fn why_takes_the_names_that_screens_print() -> TestResult {
         (matrix, "jitter", "jitter of mps: "),
         (matrix, "overall", "overall of mps: L0"),
         (matrix, "exclusive", "exclusive: the reference"),
-        (matrix, "mps/launch", "matrix --axis compute/launch"),
+        (matrix, "mps/launch", "compute/launch of mps: not run"),
         (matrix, "0000-b00-exclusive-compute-N", "gates passed"),
         (faults, "faults", "faults of mps: "),
         (faults, "faults of mps", "faults of mps: "),

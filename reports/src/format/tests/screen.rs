@@ -244,6 +244,15 @@ fn why_a_place_is_bad_or_did_not_run() {
         let text = why(mechanism, axes);
         assert!(text.contains(wanted) && !text.contains("No doubt"), "{wanted}\n{text}");
     }
+    let selection = Selection {
+        mechanisms: vec!["mps".to_owned()],
+        axes: vec!["compute/launch".to_owned()],
+        ..Selection::default()
+    };
+    let launch = RenderOptions { view: View::Why, selection, ..options() };
+    let own = RunRecord { format_version: gpubench_record::FORMAT_VERSION, ..h100() };
+    let text = render("text", &own, &launch);
+    assert!(text.contains("matrix --axis compute/launch"), "{text}");
     let nothing = RenderOptions { view: View::Why, ..options() };
     let text = render("text", &sample_records::all_waived(), &nothing);
     assert!(text.contains("NOTHING MEASURED") && !text.contains("No doubt"), "{text}");
