@@ -171,7 +171,7 @@ fn needs_come_from_flags_and_a_file_and_the_record_answers() -> TestResult {
     // A layout is named that holds what is needed, with a share that each instance has.
     for (flags, says) in [
         ("--tenants 7", "7 x 1g.10gb would fit this GPU, by printf 'version = 1\\ntenants = 7"),
-        ("--tenants 7", "tenants = 7\\nshare = 0.11\\n' > tenants.toml"),
+        ("--tenants 7", "tenants = 7\\nshare = 0.1\\n' > tenants.toml"),
         ("--tenants 7 --memory 10GiB", "7 x 1g.10gb fit this GPU, but leave each tenant 8960 MiB"),
     ] {
         let line = format!("choose {h100} {flags}");
