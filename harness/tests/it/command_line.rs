@@ -177,7 +177,7 @@ fn the_cells_of_a_plan_add_up_under_every_mechanism_alone() -> TestResult {
         });
         let sum: usize = counts.collect::<Option<Vec<_>>>().ok_or("counts")?.iter().sum();
         assert_eq!(sum, all, "{}", run.stdout);
-        assert_eq!(name == &"mig", table.contains("(mps, as reference)"), "{table}");
+        assert!(*name != "mig" || table.contains("(mps, as reference)"), "{table}");
     }
     Ok(())
 }
