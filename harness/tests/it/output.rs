@@ -277,7 +277,7 @@ fn why_takes_the_names_that_screens_print() -> TestResult {
         (matrix, "DRAM", "dram of mps: none (L0)"),
         (matrix, "dram of mps", "dram of mps: none (L0)"),
         (matrix, "mps/dram", "dram of mps: none (L0)"),
-        (matrix, "jitter", "jitter of mps: "),
+        (matrix, "jitter", "jitter/sm of mps: "),
         (matrix, "overall", "overall of mps: L0"),
         (matrix, "exclusive", "exclusive: the reference"),
         (matrix, "mps/launch", "compute/launch of mps: not run"),
