@@ -250,11 +250,11 @@ fn completions_and_manual_pages_name_every_verb() -> TestResult {
     pages.arg(dir.path());
     finish(pages)?.ended_with(0)?;
     let help = finish(gpubench("--help"))?.ended_with(0)?.stdout;
-    let (_, verbs) = help.split_once("Commands:").ok_or("no verbs")?;
-    let verbs = verbs.lines().skip(1).take_while(|line| !line.trim().is_empty());
+    let (verbs, _) = help.split_once("Options:").ok_or("no verbs")?;
     let mut count = 0;
-    // Descriptions go on in lines that are indented further.
-    let verbs = verbs.filter(|line| !line.starts_with("   "));
+    // Descriptions go on in lines that are indented further than verbs, headings not at all.
+    let is_verb = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    let verbs = verbs.lines().filter(is_verb);
     for verb in verbs.filter_map(|line| line.split_whitespace().next()) {
         assert!(bash.contains(verb), "{verb}");
         if verb != "help" {

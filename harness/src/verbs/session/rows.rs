@@ -33,6 +33,9 @@ struct Found<'a> {
     why: Option<String>,
 }
 
+/// Why a pair without open loops has no latencies.
+const NO_OPEN_LOOP: &str = "the profile asks for no open loop of this pair, so it has no latencies";
+
 impl<'a> Source<'a> {
     /// Every row that the record planned.
     pub(super) fn rows(&self) -> BTreeMap<RowKey, Row> {
@@ -156,6 +159,10 @@ impl<'a> Source<'a> {
         };
         let quantile = |quantile| {
             let trusted = latency::trusted(cells, key);
+            let mut measured = trusted.measured.iter().peekable();
+            if measured.peek().is_some() && measured.all(|(_, cell)| cell.cell.closed_only) {
+                return Err(NO_OPEN_LOOP.to_owned());
+            }
             Ok(Found::alone(&trusted, latency::logs(&trusted, quantile)))
         };
         match metric {
@@ -179,7 +186,9 @@ impl<'a> Source<'a> {
         let pairs = lone::pairs(self.cells, key).ok_or("a condition of it was not planned")?;
         let lone = Lone::of(&pairs);
         if lone.contended_ns.is_empty() {
-            return Err("no latencies of single requests (formats before 2.4)".to_owned());
+            let is_closed = pairs.measured.iter().all(|(_, top, _)| top.cell.closed_only);
+            let formats = "no latencies of single requests (formats before 2.4)";
+            return Err(if is_closed { NO_OPEN_LOOP } else { formats }.to_owned());
         }
         let mut found = Found::of(lone.blocks, lone.values, Bounds::default(), &pairs.left_out);
         found.cells = contended_cells(&pairs);
