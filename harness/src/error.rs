@@ -281,11 +281,9 @@ impl ExpectedError {
             ),
             Self::Busy { .. } => Some("wait for it, or choose another --device".to_owned()),
             Self::NotWritable { path, source } => {
-                let elsewhere = other_place(path);
-                Some(match source.kind() {
-                    std::io::ErrorKind::NotFound => format!("make its folder, or {elsewhere}"),
-                    _ => elsewhere.to_owned(),
-                })
+                let is_missing = source.kind() == std::io::ErrorKind::NotFound;
+                let here = "make its folder, or choose another place";
+                Some(if is_missing { here } else { other_place(path) }.to_owned())
             }
             Self::DiskFull { path } => {
                 let elsewhere = other_place(path);

@@ -212,6 +212,10 @@ fn parse(argv: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map(|cli| Cli { warning, ..cli })
 }
 
+/// `--wait` of a night, which has a default of its own.
+const WAIT_HELP: &str =
+    "Wait so many minutes for a GPU or a folder that another run holds [default: 60]";
+
 /// The whole command line, as help and completions see it.
 pub fn command() -> clap::Command {
     let command = Cli::command().after_long_help(common::exit_codes_help(&exit_codes()));
@@ -220,7 +224,7 @@ pub fn command() -> clap::Command {
         nightly.mut_args(|one| {
             let is_decided = nightly::DECIDED.contains(&one.get_id().as_str());
             match one.get_id().as_str() {
-                "wait" => one.help("Wait so many minutes for a GPU or a folder that another run holds [default: 60]"),
+                "wait" => one.help(WAIT_HELP),
                 _ if is_decided => one.hide(true),
                 _ => one,
             }

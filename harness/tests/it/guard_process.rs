@@ -341,8 +341,8 @@ fn cleanup_of_another_device_leaves_the_journal() -> TestResult {
 fn an_unknown_device_is_a_usage_error() -> TestResult {
     let host = Host::new()?;
     for (device, part) in [
-        ("GPU-00000000-0000-0000-0000-000000000000", "no journal names it"),
-        ("7", "no journal names it"),
+        ("GPU-00000000-0000-0000-0000-000000000000", "no run left anything on it"),
+        ("7", "no run left anything on it"),
         ("virtual:nothing", "nothing"),
         ("gpu7", "is not a device"),
     ] {

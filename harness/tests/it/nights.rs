@@ -227,7 +227,7 @@ fn a_mechanism_that_is_lost_fails_the_night_by_name() -> TestResult {
     let (code, last) = night(&lab, "virtual:hopper", &[])?;
     assert_eq!(code, 0, "{last}");
     let (code, last) = night(&lab, "virtual:hopper", &["--no-reconfigure"])?;
-    let named = "nightly: not measured (3): the night before measured more: mig[3g+3g]: ";
+    let named = "nightly: not measured (3): the night before measured more: mig 3g+3g: ";
     assert!(code == 3 && last.starts_with(named), "{code} {last}");
     Ok(())
 }

@@ -13,7 +13,12 @@ pub(in crate::format) fn run(record: &RunRecord) -> String {
     let (device, provenance) = (&record.device, &record.provenance);
     let started = clean(&provenance.started_at);
     let ended = provenance.ended_at.as_deref();
-    let length = ended.and_then(|ended| Some(seconds(ended)? - seconds(&started)?));
+    // Between an interruption and the start after it nothing ran.
+    let pauses = record.interruptions.iter().filter_map(|one| {
+        Some(seconds(&one.provenance.started_at)? - seconds(&one.last_event_at)?)
+    });
+    let pauses = pauses.sum::<i64>();
+    let length = ended.and_then(|ended| Some(seconds(ended)? - seconds(&started)? - pauses));
     let parts = [
         Some(clean(&device.name)),
         Some(format!("driver {}", clean(&device.driver))),
