@@ -129,7 +129,7 @@ pub fn candidates(records: &[&RunRecord], needs: &[Need]) -> Vec<Candidate> {
                 refusal: refuses.then_some(REFUSAL),
                 findings,
                 isolation: views.iter().map(|view| view.bounds).collect(),
-                shown: views.into_iter().map(View::as_shown).collect(),
+                shown: views.into_iter().map(View::into_shown).collect(),
                 cost: Cost::of(records, &row.variant, needs),
             });
         }
@@ -205,7 +205,7 @@ struct View {
 }
 
 impl View {
-    fn as_shown(self) -> ([f64; 2], Option<String>) {
+    fn into_shown(self) -> ([f64; 2], Option<String>) {
         let is_open = page::levels(self.shown) == page::OPEN;
         (self.shown, self.deciding.and_then(|one| one.reason).filter(|_| is_open))
     }
