@@ -33,6 +33,7 @@ const CARRIED_FILES: &[&str] = &[
     "harness/host/src/mechanism/README.md",
     "harness/virtual-gpu/README.md",
     "reports/examples/README.md",
+    "reports/examples/h100_580.159.04_matrix/record.json",
 ];
 
 /// Writes the table of `files`: empty where the package is built without the sources around it.

@@ -1,5 +1,7 @@
 //! The result of one cell: rates, quantiles, and the judgement of each gate.
 
+mod written;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -15,7 +17,7 @@ use crate::output::OutputCheck;
 use crate::plan::{Cell, CellTenant};
 
 /// The result of one cell. Figures are computed from its samples alone.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CellResult {
     /// The cell as planned.
     #[serde(flatten)]
@@ -46,7 +48,7 @@ pub struct CellResult {
 }
 
 /// The result of one tenant in one cell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TenantResult {
     /// The tenant as planned.
     #[serde(flatten)]

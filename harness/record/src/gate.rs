@@ -33,6 +33,13 @@ macro_rules! gates {
                     Self::Other(name) => name,
                 }
             }
+
+            fn named(name: &str) -> Self {
+                match name {
+                    $($name => Self::$gate,)*
+                    other => Self::Other(other.to_owned()),
+                }
+            }
         }
     };
 }
@@ -79,8 +86,7 @@ impl<'de> Deserialize<'de> for Gate {
             }
 
             fn visit_str<E: Error>(self, name: &str) -> Result<Gate, E> {
-                let known = Gate::ALL.iter().find(|gate| gate.as_str() == name);
-                Ok(known.map_or_else(|| Gate::Other(name.to_owned()), Clone::clone))
+                Ok(Gate::named(name))
             }
         }
         deserializer.deserialize_str(Name)

@@ -116,6 +116,11 @@ pub enum LostKind {
 }
 
 impl MatrixRow {
+    /// Whether it counts the trials of a fault.
+    pub fn is_of_fault(&self) -> bool {
+        self.axis == "fault" && self.aggressor.is_some()
+    }
+
     /// What reports print beside the row: why it is not measured, and its warnings.
     pub fn notes(&self) -> impl Iterator<Item = &String> {
         self.outcome.reason.iter().chain(&self.warnings)

@@ -132,6 +132,15 @@ pub struct RecordLeftOut {
 }
 
 impl RunRecord {
+    /// Whether a row has a figure that counts. Trials of faults that leave levels open have counted
+    /// who was harmed.
+    pub fn has_figure(&self) -> bool {
+        let counts = |row: &MatrixRow| {
+            row.outcome.is_measured() || row.is_of_fault() && row.survival.is_some()
+        };
+        self.matrix.iter().any(counts)
+    }
+
     /// The first fact that only a virtual GPU has.
     pub fn sign_of_virtual(&self) -> Option<String> {
         let (device, run) = (&self.device, &self.provenance);

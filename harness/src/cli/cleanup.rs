@@ -9,6 +9,7 @@ use gpubench_host::mechanism::host::{Leftover, state_dir};
 use gpubench_record::ExitCode;
 
 use super::common::{TextFormat, exit_codes_help, versioned_json};
+use super::names::{Offering, devices};
 use super::ui::Ui;
 use crate::error::{ExpectedError, WRITTEN_BYTES_MAX, read_text};
 use crate::verbs::{find_device, recovery, verdict};
@@ -30,7 +31,12 @@ pub const EXIT_CODES: &[ExitCode] = &[
 pub struct Args {
     /// Only settings of this device: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID
     /// [default: all devices]
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(
+        long,
+        value_name = "DEVICE",
+        hide_possible_values = true,
+        value_parser = Offering(str::parse::<DeviceSelector>, devices)
+    )]
     device: Option<DeviceSelector>,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Once;
 
+use clap::builder::StringValueParser;
 use gpubench_host::device::DeviceSelector;
 use gpubench_plan::profile::units::Span;
 use gpubench_plan::profile::{Overrides, Profile};
@@ -11,7 +12,7 @@ use gpubench_record::user_victim::Reports;
 use gpubench_show::Look;
 use serde::Serialize;
 
-use super::names::{MechanismNames, Names, axes};
+use super::names::{MechanismNames, Names, Offering, axes, devices, profiles};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::error::output::{Fill, write_whole, write_with};
@@ -31,7 +32,14 @@ pub struct DeviceFlag {
     /// otherwise. Its figures are predictions of a model, and every report marks them as virtual.
     /// `gpubench virtual-gpu list` prints the machines, and `gpubench virtual-gpu fidelity` how far
     /// they are from hardware.
-    #[arg(long, value_name = "DEVICE", env = "GPUBENCH_DEVICE", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "DEVICE",
+        env = "GPUBENCH_DEVICE",
+        hide_env_values = true,
+        hide_possible_values = true,
+        value_parser = Offering(str::parse::<DeviceSelector>, devices)
+    )]
     pub device: Option<DeviceSelector>,
 }
 
@@ -39,7 +47,12 @@ pub struct DeviceFlag {
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ProfileFlags {
     /// Built-in profile, or path of a profile file [default: default]
-    #[arg(long, value_name = "NAME|PATH")]
+    #[arg(
+        long,
+        value_name = "NAME|PATH",
+        hide_possible_values = true,
+        value_parser = Offering(StringValueParser::new(), profiles)
+    )]
     pub profile: Option<String>,
     /// Seed of all random choices [default: that of the profile]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]

@@ -206,7 +206,14 @@ impl Args {
             None => BTreeMap::new(),
         };
         let published = self.spread.as_deref().map(published).transpose()?;
-        known_spread(sides, nights, published.as_ref())
+        // It decides comparisons of one record with one.
+        let is_needed = sides.iter().all(|side| side.len() == 1);
+        let say = |text: &str| {
+            if is_needed {
+                ui.note(&format!("note: {text}"));
+            }
+        };
+        known_spread(sides, nights, published.as_ref(), say)
     }
 
     fn options(&self) -> Options {

@@ -16,6 +16,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::names::{Offering, devices};
 use super::signals::Signals;
 use super::ui::Ui;
 use crate::error::ExpectedError;
@@ -47,7 +48,9 @@ pub struct DevicesFlags {
         value_name = "DEVICE",
         value_delimiter = ',',
         env = "GPUBENCH_DEVICE",
-        hide_env_values = true
+        hide_env_values = true,
+        hide_possible_values = true,
+        value_parser = Offering(str::parse::<DeviceChoice>, devices)
     )]
     device: Vec<DeviceChoice>,
     /// Measure several GPUs side by side, with the cores of this host divided among them

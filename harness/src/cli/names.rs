@@ -3,10 +3,12 @@
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
+use std::sync::LazyLock;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gpubench_catalogue::fault::{self, Class};
 use gpubench_catalogue::{axis, mechanism};
+use gpubench_profiles::{MACHINES, PROFILES};
 
 /// The names in one value of a flag: commas separate them, except in brackets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -101,14 +103,12 @@ pub fn axes() -> impl TypedValueParser<Value = String> {
     let of_screens = axis::SCREEN_NAMES.iter().filter(|name| axis::named(name).is_none());
     let of_jitter = of_screens.filter(|name| name.starts_with("jitter/"));
     let of_jitter = of_jitter.map(|name| PossibleValue::new(name.as_str()).hide(true));
-    PossibleValuesParser::new(values.chain(of_jitter)).try_map(|text| {
-        let sub = text.strip_prefix("jitter/").and_then(axis::named);
-        match (axis::named(&text), sub) {
-            (Some(name), _) => Ok(name.to_owned()),
-            (None, Some(sub)) => Err(format!(
-                "accepted: --axis jitter,{sub}, with jitter_pairs = \"all\" in a profile"
-            )),
-            (None, None) => Ok(text),
+    PossibleValuesParser::new(values.chain(of_jitter)).map(|text| {
+        let beside = text.strip_prefix("jitter/").and_then(axis::named);
+        match (axis::named(&text), beside) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(beside)) => format!("jitter/{beside}"),
+            (None, None) => text,
         }
     })
 }
@@ -145,6 +145,44 @@ impl TypedValueParser for FaultNames {
     }
 }
 
+/// A parser of more than names, for which shells complete the names.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Offering<P>(pub P, pub fn() -> Vec<&'static str>);
+
+impl<P: TypedValueParser> TypedValueParser for Offering<P> {
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<P::Value, clap::Error> {
+        self.0.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.1().into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// Built-in profiles.
+pub(super) fn profiles() -> Vec<&'static str> {
+    PROFILES.iter().map(|(name, _)| *name).collect()
+}
+
+/// Built-in machines.
+pub(super) fn machines() -> Vec<&'static str> {
+    MACHINES.iter().map(|(name, _)| *name).collect()
+}
+
+/// The virtual devices: those of this host are known only when it is asked.
+pub(super) fn devices() -> Vec<&'static str> {
+    static VIRTUAL: LazyLock<Vec<String>> =
+        LazyLock::new(|| machines().iter().map(|name| format!("virtual:{name}")).collect());
+    ["virtual", "all"].into_iter().chain(VIRTUAL.iter().map(String::as_str)).collect()
+}
+
 /// The same for a record, whose screen also names the jitter beside each resource, and `overall`.
 pub fn axes_of_reports() -> impl TypedValueParser<Value = String> {
     let known = axis::known_names().into_iter();
@@ -158,6 +196,8 @@ pub fn axes_of_reports() -> impl TypedValueParser<Value = String> {
 #[cfg(test)]
 mod tests {
     use clap::builder::TypedValueParser;
+
+    use gpubench_plan::profile::{Overrides, Wanted, built_in};
 
     use super::{FaultNames, MechanismNames, Names, axes, split};
 
@@ -179,15 +219,16 @@ mod tests {
     }
 
     #[test]
-    fn the_jitter_beside_one_resource_is_refused_with_what_measures_it() {
+    fn the_jitter_beside_one_resource_is_that_pair() -> Result<(), Box<dyn std::error::Error>> {
         let command = clap::Command::new("x");
         let parsed = |text: &str| axes().parse_ref(&command, None, text.as_ref());
-        assert_eq!(parsed("jitter/sm").ok().as_deref(), Some("jitter"));
-        let refused = parsed("jitter/dram").map_err(|error| error.to_string());
-        assert!(
-            refused.as_ref().is_err_and(|text| text.contains("--axis jitter,bandwidth/dram")),
-            "{refused:?}"
-        );
+        assert_eq!(parsed("jitter/sm")?, "jitter");
+        let axes = vec![parsed("jitter/dram")?, parsed("jitter/l2")?, parsed("dram")?];
+        let profile = built_in("default", &Overrides { axes, ..Overrides::default() })?;
+        let names = |names: &[&str]| Wanted::Names(names.iter().map(|one| (*one).into()).collect());
+        assert_eq!(profile.axes, names(&["bandwidth/dram", "bandwidth/l2", "jitter"]));
+        assert_eq!(profile.jitter_pairs, names(&["bandwidth/dram", "bandwidth/l2"]));
+        Ok(())
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
+use clap::builder::StringValueParser;
 use gpubench_compare::fidelity::{Compared, Conclusion, Fidelity, Pair, Reasons};
 use gpubench_compare::render;
 use gpubench_compare::render::FORMATS;
@@ -21,6 +22,7 @@ use serde_json::json;
 
 use super::Status;
 use super::common::{TextFormat, exit_codes_help, versioned_json, whole};
+use super::names::{Offering, machines};
 use super::ui::Ui;
 use crate::cli::common::OutputFlag;
 use crate::cli::comparing::{format_of, formats, internal};
@@ -98,7 +100,13 @@ enum What {
 #[derive(Debug, clap::Args)]
 struct MachineFlag {
     /// Built-in machine, or path of a machine file
-    #[arg(long, value_name = "NAME|PATH", default_value = machine::DEFAULT)]
+    #[arg(
+        long,
+        value_name = "NAME|PATH",
+        default_value = machine::DEFAULT,
+        hide_possible_values = true,
+        value_parser = Offering(StringValueParser::new(), machines)
+    )]
     machine: String,
     /// Seed of the simulated noise
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0, u64::MAX))]

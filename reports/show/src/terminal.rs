@@ -13,6 +13,10 @@ use crate::model::{Block, Cell, Kind, Line, Look, MISSING_TEXT, Page, Paint, Tab
 /// Columns of a cell besides its text: a line and a space on either side.
 const BORDER: usize = 3;
 
+/// A text of more lines in a narrower column is squeezed, and reads better behind its name.
+const LINES_MAX: usize = 3;
+const NARROW: usize = 16;
+
 /// A longer item of a list has a line of its own.
 const SHORT: usize = 44;
 
@@ -118,11 +122,16 @@ pub fn table(table: &Table, look: Look) -> String {
     let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|one| one.name.clone()).collect()];
     rows.extend(table.rows.iter().map(|row| row[grouped..].iter().map(of_cell).collect()));
     let solid: Vec<bool> = columns.iter().map(|one| one.kind == Kind::Number).collect();
-    if !fits(&rows, look.width, BORDER, &solid) {
+    let mut fitted = rows.clone();
+    fit(&mut fitted, look.width, BORDER, &solid);
+    let is_squeezed = |cell: &String| {
+        cell.lines().count() > LINES_MAX && cell.lines().all(|line| columns_of(line) < NARROW)
+    };
+    if fitted.iter().skip(1).flatten().any(is_squeezed) || !fits(&rows, look.width, BORDER, &solid)
+    {
         return listed(table, grouped, &rows, look.width);
     }
-    fit(&mut rows, look.width, BORDER, &solid);
-    let drawn = drawn(table, grouped, rows, look).to_string();
+    let drawn = drawn(table, grouped, fitted, look).to_string();
     drawn.lines().map(trimmed).collect::<Vec<_>>().join("\n")
 }
 

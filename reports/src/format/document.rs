@@ -5,10 +5,9 @@
 use super::figures::{MISSING_TEXT, confidence};
 use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, neighbours, results, tables};
 use crate::matrix::Selection;
-use crate::matrix::faults::is_of_fault;
 use gpubench_record::calibration::ObservationCost;
 use gpubench_record::{
-    Axis, DeviceKind, MACHINE_GUESSES, MatrixRow, Plan, Provenance, RunRecord, counted,
+    Axis, DeviceKind, MACHINE_GUESSES, Plan, Provenance, RunRecord, counted,
 };
 use gpubench_show::{Block, Notes, Page, Table, clean};
 use std::borrow::Cow;
@@ -161,10 +160,7 @@ pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
         ));
     }
     notices.extend(guessed(record));
-    // Trials that leave levels open have counted who was harmed.
-    let shows =
-        |row: &MatrixRow| row.outcome.is_measured() || is_of_fault(row) && row.survival.is_some();
-    if !record.matrix.iter().any(shows) {
+    if !record.has_figure() {
         notices.push("NOTHING MEASURED: no row of the matrix has a trusted figure".to_owned());
     }
     notices

@@ -3,7 +3,7 @@
 use super::figures::{figure, level_cell, outcome};
 use super::tables::mechanism;
 use crate::matrix::Selection;
-use crate::matrix::faults::{is_of_fault, summary};
+use crate::matrix::faults::summary;
 use gpubench_record::{
     DoseCurve, Estimate, MatrixRow, Outcome, OutcomeKind, RunRecord, ServiceRow,
 };
@@ -23,14 +23,14 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
     let mut with_faults: Vec<&str> = Vec::new();
     let mut shown: Vec<&MatrixRow> = Vec::new();
     for row in &record.matrix {
-        if !is_of_fault(row) {
+        if !row.is_of_fault() {
             shown.push(row);
         } else if !with_faults.contains(&row.variant.as_str()) {
             with_faults.push(&row.variant);
             shown.push(row);
         }
     }
-    let figured = || shown.iter().filter(|row| !is_of_fault(row));
+    let figured = || shown.iter().filter(|row| !row.is_of_fault());
     if figured().any(|row| row.survival.is_some()) {
         figures.push(("survival", |row| &row.survival));
     }
@@ -42,7 +42,7 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
     let units = figure_columns(&record.matrix, &figures, &mut columns);
     columns.extend(["n", "outcome"].map(Column::text));
     let rows = shown.iter().map(|row| {
-        if is_of_fault(row) {
+        if row.is_of_fault() {
             return faults_of(record, row, figures.len(), notes);
         }
         let mut cells = row_key(row);

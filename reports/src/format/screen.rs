@@ -5,6 +5,8 @@ mod grid;
 
 pub(super) use facts::figures;
 
+use std::borrow::Cow;
+
 use gpubench_record::{DeviceKind, RunRecord};
 
 use super::document::{self, left_out, urgent};
@@ -17,6 +19,9 @@ use gpubench_show::{Block, Page, bold, clean, list};
 
 /// Rows of the matrix; with more variants each mechanism has one row.
 pub(super) const ROWS_MAX: usize = 12;
+
+/// Characters of a reason without a level; of a longer one the screen has the beginning.
+const REASON_MAX: usize = 320;
 
 /// Lines that the sentences keep while others can be cut, and in the end.
 const SENTENCES_LEAST: [usize; 2] = [7, 3];
@@ -228,7 +233,10 @@ impl Screen<'_> {
     fn open(&self, groups: &[ReasonGroup]) -> Vec<String> {
         let lines = groups.iter().flat_map(|group| {
             let such_as = if group.differs { ", for example" } else { "" };
-            self.wrap(&format!("? {}{such_as}: {}", places(group), group.reason))
+            let is_cut = self.width < usize::MAX && group.reason.len() > REASON_MAX;
+            let reason =
+                if is_cut { first_of(&group.reason) } else { Cow::Borrowed(&*group.reason) };
+            self.wrap(&format!("? {}{such_as}: {reason}", places(group)))
         });
         lines.collect()
     }
@@ -309,6 +317,16 @@ pub(super) fn answer(record: &RunRecord, options: &RenderOptions) -> Vec<String>
 fn in_short(reason: &str) -> &str {
     let end = [": ", " ("].iter().filter_map(|mark| reason.find(mark)).min();
     end.map_or(reason, |end| &reason[..end])
+}
+
+/// The first statement of a long reason, with the names of what its parentheses explain.
+fn first_of(reason: &str) -> Cow<'_, str> {
+    let Some((statement, details)) = reason.split_once(" (") else {
+        let end = reason.find("; ").unwrap_or(reason.len());
+        return Cow::Owned(format!("{} ... (all: --why)", &reason[..end]));
+    };
+    let end = details.find([':', ')']).unwrap_or(details.len());
+    Cow::Owned(format!("{statement} ({} ...; all: --why)", &details[..end]))
 }
 
 fn what_of(group: &NotRun) -> String {

@@ -13,7 +13,7 @@ use gpubench_show::{Block, Labels, Line, Page, clean, list};
 use super::figures::{one_line, value};
 use super::screen::{ROWS_MAX, places};
 use super::{RenderOptions, document};
-use crate::matrix::faults::{is_of_fault, summary};
+use crate::matrix::faults::summary;
 use crate::matrix::{
     Glance, OVERALL, ReasonGroup, Selection, Standing, Subject, place, without_levels,
 };
@@ -191,7 +191,7 @@ fn of_place(record: &RunRecord, selection: &Selection, page: &mut Page) {
         }
         let shown = own().filter(|row| selection.has_axis(&row.axis, row.sub_axis.as_deref()));
         let ran = shown.filter(|row| row.outcome.outcome != OutcomeKind::Waived);
-        let (faults, rows): (Vec<_>, Vec<_>) = ran.partition(|row| is_of_fault(row));
+        let (faults, rows): (Vec<_>, Vec<_>) = ran.partition(|row| row.is_of_fault());
         for row in rows {
             page.say(figure(row, &label));
             let missed = missed(row, &record.plan.thresholds).into_iter();

@@ -3,7 +3,7 @@
 use gpubench_record::{ClaimedWord, Estimate, MatrixRow, OutcomeKind, RunRecord};
 
 use super::column::Column;
-use super::faults::{is_at_least_bounded, is_of_fault, summary};
+use super::faults::{is_at_least_bounded, summary};
 use super::{Row, Selection};
 use gpubench_show::{clean, list};
 
@@ -120,7 +120,7 @@ pub(super) fn cell(record: &RunRecord, variant: &str, column: &Column) -> Option
     })?;
     let ran = own.iter().filter(|(_, row)| Standing::of_row(row) != Standing::Waived);
     let published = published(record, ran.clone().map(|(_, row)| *row));
-    if own.iter().any(|(_, row)| is_of_fault(row)) {
+    if own.iter().any(|(_, row)| row.is_of_fault()) {
         return Some(of_faults(record, variant, column, published, rows));
     }
     let held = ran.clone().filter(|(_, row)| Standing::of_row(row) >= Standing::Bounded);

@@ -20,11 +20,6 @@ pub(crate) struct FaultSummary {
     pub(crate) note: Option<String>,
 }
 
-/// Whether a row is one fault under one mechanism.
-pub(crate) fn is_of_fault(row: &MatrixRow) -> bool {
-    row.axis == "fault" && row.aggressor.is_some()
-}
-
 /// Whether every level that is open is L2 or better.
 pub(crate) fn is_at_least_bounded(level: Option<&str>) -> bool {
     level.is_some_and(|level| level.starts_with("L2") || level.starts_with("L3"))
@@ -34,7 +29,7 @@ pub(crate) fn is_at_least_bounded(level: Option<&str>) -> bool {
 pub(crate) fn summary(record: &RunRecord, variant: &str, selection: &Selection) -> FaultSummary {
     let has = |class: Option<&str>| selection.has_axis(Axis::Fault.as_str(), class);
     let rows = record.matrix.iter();
-    let rows = rows.filter(|row| row.variant == variant && is_of_fault(row));
+    let rows = rows.filter(|row| row.variant == variant && row.is_of_fault());
     let mut rows: Vec<&MatrixRow> = rows.filter(|row| has(row.sub_axis.as_deref())).collect();
     // The axis is complete without a fault that the device does not have.
     let waived = |row: &MatrixRow| row.outcome.outcome == OutcomeKind::Waived;
@@ -254,7 +249,7 @@ fn waived_rows(
     let waived = |row: &MatrixRow| row.outcome.outcome == OutcomeKind::Waived;
     let is_single_fault = |row: &MatrixRow| {
         let mut faults = record.matrix.iter().filter(|one| one.variant == row.variant);
-        is_of_fault(row) && faults.any(|one| is_of_fault(one) && !waived(one))
+        row.is_of_fault() && faults.any(|one| one.is_of_fault() && !waived(one))
     };
     let rows = record.matrix.iter().filter(|row| {
         waived(row)

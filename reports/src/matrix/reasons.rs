@@ -3,7 +3,6 @@
 use gpubench_record::{CellResult, Gate, GateResult, GateScope, OutcomeKind, RunRecord};
 
 use super::cell::Standing;
-use super::faults::is_of_fault;
 use super::{Column, Row, Selection, place};
 use gpubench_show::{Labels, clean};
 
@@ -88,7 +87,7 @@ pub(super) fn reasons(
         if !selection.has_fault(row.aggressor.as_deref()) {
             continue;
         }
-        let fault = row.aggressor.as_deref().filter(|_| is_of_fault(row) && row.survival.is_none());
+        let fault = row.aggressor.as_deref().filter(|_| row.is_of_fault() && row.survival.is_none());
         match (row.outcome.outcome, fault) {
             (OutcomeKind::Inconclusive | OutcomeKind::Failed, Some(fault)) => {
                 groups.add(Subject::Row, reason, &format!("{axis}/{fault}"), &label);
@@ -105,7 +104,7 @@ pub(super) fn reasons(
             groups.add(Subject::Block, &block.reason, axis, &label);
         }
         // The table of faults has what those of faults say.
-        let warnings = row.warnings.iter().filter(|_| !is_of_fault(row));
+        let warnings = row.warnings.iter().filter(|_| !row.is_of_fault());
         for warning in warnings.filter(|text| !is_of_a_gate(text)) {
             let key = pattern(&beginning(warning));
             groups.add_keyed(Subject::Warning, key, warning, axis, &label);

@@ -1,8 +1,10 @@
 //! From a text to a checked profile.
 
+use std::collections::BTreeSet;
+
 use gpubench_profiles::PROFILES;
-use gpubench_record::parser_message;
 use gpubench_record::user_victim::Reports;
+use gpubench_record::{Axis, parser_message};
 use serde::Deserialize;
 use serde_path_to_error::Segment;
 use toml::de::{DeTable, DeValue};
@@ -215,7 +217,18 @@ fn override_with(profile: &mut Profile, overrides: &Overrides) {
         *layout = whole_layout(layout);
     }
     if !overrides.axes.is_empty() {
-        profile.axes = Wanted::Names(overrides.axes.clone());
+        // The jitter beside one resource needs the axes of both, and their pair.
+        let of_jitter = |name: &String| name.strip_prefix("jitter/").map(str::to_owned);
+        let beside: Vec<String> = overrides.axes.iter().filter_map(of_jitter).collect();
+        let plain = overrides.axes.iter().filter(|name| of_jitter(name).is_none()).cloned();
+        let mut axes: Vec<String> = plain.chain(beside.iter().cloned()).collect();
+        if !beside.is_empty() {
+            axes.push(Axis::Jitter.as_str().to_owned());
+            profile.jitter_pairs = Wanted::Names(beside);
+        }
+        let mut seen = BTreeSet::new();
+        axes.retain(|name| seen.insert(name.clone()));
+        profile.axes = Wanted::Names(axes);
     }
     if let Some(command) = &overrides.victim_cmd {
         profile.user_victim.command.clone_from(command);

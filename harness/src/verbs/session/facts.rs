@@ -199,11 +199,12 @@ fn readings(telemetry: &[Reading], metric: &str) -> Vec<f64> {
 
 /// What is known of the spread between sessions of each row of these: by the sessions that were
 /// kept of their GPU with their calibration, else by its nights, else by a published file of its
-/// model.
+/// model. A kept spread that does not count is handed to `say`.
 pub fn known_spread(
     sides: [&[Session]; 2],
     nights: BTreeMap<RowKey, Repeatability>,
     published: Option<&Spread>,
+    say: impl Fn(&str),
 ) -> Result<BTreeMap<RowKey, Repeatability>, ExpectedError> {
     let sessions = || sides.into_iter().flatten();
     let of = |name| common(sessions(), name);
@@ -211,7 +212,15 @@ pub fn known_spread(
         Some(uuid) => calibration::known(uuid)?,
         None => None,
     };
-    let kept = kept.filter(|kept| of("calibration") == Some(kept.calibration.as_str()));
+    let counts = |kept: &Spread| of("calibration") == Some(kept.calibration.as_str());
+    if let Some(other) = kept.as_ref().filter(|kept| !counts(kept)) {
+        say(&format!(
+            "the spread that doctor --calibrate kept of this GPU does not count: it belongs to \
+             calibration {:.12}, and these records have another one",
+            other.calibration
+        ));
+    }
+    let kept = kept.filter(counts);
     let published = published.filter(|published| {
         (of("product"), of("device")) == (Some(&published.name), Some(&published.kind))
     });

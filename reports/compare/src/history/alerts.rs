@@ -375,22 +375,23 @@ fn drifts(
 /// GPUs since whose last night most others have had at least two. The sessions are in the order of
 /// their start.
 pub(super) fn missing(sessions: &[&Session], by: Option<&str>) -> Vec<Missing> {
-    let mut nights: BTreeMap<&str, Vec<&Session>> = BTreeMap::new();
+    // The number of each start instead of its text: every GPU is compared with every other.
+    let mut nights: BTreeMap<&str, Vec<(usize, &Session)>> = BTreeMap::new();
+    let (mut number, mut before) = (0, None);
     for session in sessions {
+        number += usize::from(before.replace(&session.started_at) != Some(&session.started_at));
         let label = by.and_then(|label| session.labels.get(label));
         if let Some(name) = label.or_else(|| session.facts.get("uuid")) {
-            nights.entry(name).or_default().push(session);
+            nights.entry(name).or_default().push((number, session));
         }
     }
     let stopped = nights.iter().filter_map(|(name, own)| {
-        let (first, last) = (own.first()?, own.last()?);
+        let (&(first, _), &(last, night)) = (own.first()?, own.last()?);
         let others = nights.iter().filter(|(other, _)| *other != name);
         // Where others have several sessions a night, so many are one.
         let mut since: Vec<usize> = others
             .map(|(_, of)| {
-                let after = |night: &Session| {
-                    of.len() - of.partition_point(|one| one.started_at <= night.started_at)
-                };
+                let after = |night| of.len() - of.partition_point(|&(one, _)| one <= night);
                 let (newer, beside) = (after(last), after(first));
                 newer / ((beside - newer) / (own.len() - 1).max(1)).max(1)
             })
@@ -399,7 +400,7 @@ pub(super) fn missing(sessions: &[&Session], by: Option<&str>) -> Vec<Missing> {
         let missed = *since.get(since.len().checked_sub(1)? / 2)?;
         (missed >= MISSED_MIN && own.len() >= OWN_MIN).then(|| Missing {
             gpu: (*name).to_owned(),
-            last: last.name.clone(),
+            last: night.name.clone(),
             missed: u32::try_from(missed).unwrap_or(u32::MAX),
         })
     });

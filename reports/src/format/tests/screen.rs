@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpubench_record::{Axis, ClaimedWord, MatrixRow, RunRecord};
+use gpubench_record::{Axis, ClaimedWord, MatrixRow, Outcome, RunRecord};
 use gpubench_sample_records as sample_records;
 use gpubench_show::Look;
 use gpubench_store::Record;
@@ -153,6 +153,21 @@ fn a_command_to_copy_stays_on_one_line() {
     };
     let text = render("text", &h100(), &options);
     assert!(text.contains(&format!("\n  gpubench report {dir} --full, or --why\n")), "{text}");
+}
+
+#[test]
+fn of_long_reasons_the_screen_has_the_beginning() {
+    let mut record = h100();
+    let gaps = "issuer lost 53.75 % in 107 gaps, the longest 12237 us, ".repeat(9);
+    let reason = format!("retention rests on 0 blocks, 3 are needed (C cpu-gap: {gaps}); {gaps}");
+    for row in &mut record.matrix {
+        row.level = None;
+        row.outcome = Outcome::inconclusive(reason.clone());
+    }
+    let text = screen(&record, 80);
+    let begins = "retention rests on 0 blocks, 3 are needed (C cpu-gap ...; all: --why)";
+    assert!(text.replace("\n  ", " ").contains(begins), "{text}");
+    assert!(!text.contains("12237 us") && text.lines().count() < 40, "{text}");
 }
 
 #[test]
