@@ -1,21 +1,29 @@
-//! Random machines: the retention that a machine file plants lies in the printed interval, and
-//! levels are those of the planted values.
+//! Random machines: the retention, the service jitter and the proportion of contained faults that
+//! a machine file plants lie in the printed intervals, and levels are those of the planted values.
 //!
-//! `bash ci/long.sh machines` measures 200. A machine depends on its seed alone, so one that fails
+//! `bash ci/long.sh machines` measures 40. A machine depends on its seed alone, so one that fails
 //! can be measured again: `GPUBENCH_MACHINES=7-7`.
 
+mod faults;
+mod jitter;
 mod planted;
+mod rows;
+mod tally;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpubench_record::{Calibration, CellResult, Condition, MatrixRow, Role, RunRecord};
-use planted::{Alone, Params, Planted, Row, Tally, rows};
+use planted::{Alone, Params, Planted};
+use rows::{Kind, Row, rows};
+use tally::Tally;
 
 use crate::support::{Error, Lab, TestResult, finish, quick_hopper, record, run_matrix};
 
-/// At most ten seconds of device time.
-fn profile(planted: &Planted, mechanisms: &str, blocks: u32) -> String {
+/// About 80 s of device time, most of it the pauses between single requests. Two more blocks than
+/// six groups of them need make up for requests that last long beside the aggressor.
+fn profile(planted: &Planted) -> String {
+    let (axis, quota_pct, mechanisms) = (planted.axis, planted.quota_pct, planted.mechanisms);
     format!(
         r#"
 version = 1
@@ -23,15 +31,35 @@ soak = {{ limit = "0s", keep_warm = "0s", check = "0s" }}
 summary = "a random machine"
 decides = false
 mechanisms = ["exclusive"{mechanisms}]
-axes = ["{}"]
+axes = ["{axis}", "jitter", "fault/sm"]
 open_loops = "jitter"
+jitter_pairs = ["{axis}"]
+device_time = "120s"
+mps-quota = {{ pct = {quota_pct} }}
+blocks = {{ min = 8, max = 10, top_up = false }}
+cell = {{ warmup = "10ms", closed = "60ms", gap = "10ms", open = "20ms" }}
+cell_min = {{ warmup = "5ms", closed = "40ms", gap = "10ms", open = "20ms" }}
+"#
+    )
+}
+
+/// The native cells of one axis, with single requests in their open loops.
+fn native_profile(planted: &Planted) -> String {
+    let axis = planted.axis;
+    format!(
+        r#"
+version = 1
+soak = {{ limit = "0s", keep_warm = "0s", check = "0s" }}
+summary = "a random machine alone"
+decides = false
+mechanisms = ["exclusive"]
+axes = ["{axis}"]
+open_loops = "all"
 device_time = "10s"
-mps-quota = {{ pct = {} }}
-blocks = {{ min = {blocks}, max = {blocks}, top_up = false }}
-cell = {{ warmup = "10ms", closed = "60ms", gap = "10ms", open = "5ms" }}
-cell_min = {{ warmup = "5ms", closed = "40ms", gap = "10ms", open = "5ms" }}
-"#,
-        planted.axis, planted.quota_pct
+blocks = {{ min = 6, max = 6, top_up = false }}
+cell = {{ warmup = "10ms", closed = "60ms", gap = "10ms", open = "20ms" }}
+cell_min = {{ warmup = "5ms", closed = "40ms", gap = "10ms", open = "20ms" }}
+"#
     )
 }
 
@@ -54,6 +82,8 @@ fn alone(quiet: &RunRecord, calibration: &Calibration) -> Result<Alone, Error> {
     let native = |cell: &&CellResult| cell.cell.condition == Condition::N;
     let cell = quiet.cells.iter().find(native).ok_or("no native cell")?;
     let figures = &cell.figures;
+    // Without noise all are equal.
+    let lone_ns: Vec<u64> = quiet.cells.iter().flat_map(|cell| cell.lone_ns.clone()).collect();
     let params = |role: Role| {
         let mut entries = calibration.entries.values();
         let entry =
@@ -70,6 +100,7 @@ fn alone(quiet: &RunRecord, calibration: &Calibration) -> Result<Alone, Error> {
     Ok(Alone {
         gpu_us: figures.gpu_p50_ns.ok_or("no GPU time")? / 1e3,
         period_us: 1e6 / figures.closed_rate_per_s.ok_or("no rate")?,
+        lone_us: *lone_ns.first().ok_or("no single request")? as f64 / 1e3,
         victim: params(Role::Victim)?,
         aggressor: params(Role::Aggressor)?,
     })
@@ -77,16 +108,16 @@ fn alone(quiet: &RunRecord, calibration: &Calibration) -> Result<Alone, Error> {
 
 /// Measures one machine as it is, then the same requests quiet and alone, for the planted values.
 /// Noise can move the calibration: another victim would have another retention.
-fn measure(name: &str, planted: &Planted) -> Result<Vec<Row>, Error> {
+fn measure(planted: &Planted) -> Result<Vec<Row>, Error> {
     let dir = tempfile::tempdir()?;
-    let contended = profile(planted, planted.mechanisms, 8);
-    let record = run(dir.path(), "out", planted, &contended, &[])?;
-    let native = profile(planted, "", 6);
+    let faults =
+        [format!("--faults={}", faults::FAULT), format!("--fault-trials={}", faults::TRIALS)];
+    let faults = faults.each_ref().map(String::as_str);
+    let record = run(dir.path(), "out", planted, &profile(planted), &faults)?;
     let out = dir.path().join("out");
     let same = ["--calibration", out.to_str().ok_or("a path")?];
-    let quiet = run(dir.path(), "quiet", &planted.quiet(), &native, &same)?;
-    let alone = alone(&quiet, &record.calibration)?;
-    Ok(rows(name, planted, &alone, &record))
+    let quiet = run(dir.path(), "quiet", &planted.quiet(), &native_profile(planted), &same)?;
+    rows(planted, &alone(&quiet, &record.calibration)?, &record)
 }
 
 /// Measures machines on two threads.
@@ -100,7 +131,7 @@ fn measure_all(first: u64, last: u64) -> Result<Vec<Row>, Error> {
                 return Ok(found);
             }
             let planted = Planted::random(seed)?;
-            let measured = measure(&format!("seed {seed}"), &planted);
+            let measured = measure(&planted);
             found.extend(measured.map_err(|error| format!("seed {seed}: {error}"))?);
         }
     };
@@ -114,9 +145,9 @@ fn measure_all(first: u64, last: u64) -> Result<Vec<Row>, Error> {
     Ok(all.into_iter().flatten().collect())
 }
 
-/// The seeds in `GPUBENCH_MACHINES`, such as `1-200`; without it the first 8.
+/// The seeds in `GPUBENCH_MACHINES`, such as `1-40`; without it the first 4.
 fn seeds() -> Result<(u64, u64), Error> {
-    let Ok(text) = std::env::var("GPUBENCH_MACHINES") else { return Ok((1, 8)) };
+    let Ok(text) = std::env::var("GPUBENCH_MACHINES") else { return Ok((1, 4)) };
     let ends = text.split_once('-');
     let (first, last) = ends.ok_or(format!("GPUBENCH_MACHINES is {text}, not FIRST-LAST"))?;
     Ok((first.parse()?, last.parse()?))
@@ -124,15 +155,17 @@ fn seeds() -> Result<(u64, u64), Error> {
 
 #[test]
 #[expect(clippy::print_stdout, reason = "the rows are the result of the long run")]
-fn random_machines_have_their_planted_retention_and_level() -> TestResult {
+fn random_machines_have_their_planted_values_and_levels() -> TestResult {
     let (first, last) = seeds()?;
     let rows = measure_all(first, last)?;
     for row in &rows {
         println!("{row}");
     }
-    let tally = Tally::of(&rows);
-    println!("seeds {first} to {last}: {tally}");
-    tally.check()
+    let tallies = Kind::ALL.map(|kind| Tally::of(kind, &rows));
+    for tally in &tallies {
+        println!("seeds {first} to {last}: {tally}");
+    }
+    tallies.iter().try_for_each(Tally::check)
 }
 
 // The two ends of the scale on all five axes: a machine without isolation has L0 everywhere, and

@@ -1,18 +1,15 @@
 //! Random machines, and the retention that follows from a machine file by arithmetic.
 
-use std::fmt;
-
-use gpubench_record::{Condition, Estimate, Gate, GateState, RunRecord};
 use gpubench_virtual_gpu::machine::{Machine, Mig, Noise};
 
-use crate::support::{Error, TestResult};
+use crate::support::Error;
 
 /// SplitMix64, so that a seed means the same machine on every platform.
-struct Draws(u64);
+pub struct Draws(pub u64);
 
 impl Draws {
     /// Uniform between the ends.
-    fn between(&mut self, lo: f64, hi: f64) -> f64 {
+    pub fn between(&mut self, lo: f64, hi: f64) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -44,17 +41,19 @@ pub struct Planted {
 }
 
 /// What a machine without noise shows with the victim alone.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Alone {
     pub gpu_us: f64,
     /// From one request to the next.
     pub period_us: f64,
+    /// From the issue of a request that finds no other to its completion.
+    pub lone_us: f64,
     /// Parameters of the victim and of the aggressor, as calibrated.
     pub victim: Params,
     pub aggressor: Params,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Params {
     pub blocks: f64,
     pub threads: f64,
@@ -104,6 +103,10 @@ impl Planted {
         let axis = if draws.is(0.5) { "compute/sm" } else { "bandwidth/dram" };
         let quota_pct = draws.whole(45, 90);
         let mechanisms = if machine.mig.is_some() && draws.is(0.6) { INSTANCES } else { QUOTA };
+        if draws.is(0.7) {
+            machine.defects.fault_escape = draws.between(0.02, 0.9);
+        }
+        machine.defects.mps_contains_faults = draws.is(0.4);
         Ok(Self { seed, machine, axis, mechanisms, quota_pct })
     }
 
@@ -122,7 +125,7 @@ impl Planted {
             // of its turns the neighbour has one, with a gap on either side. The time on the GPU
             // begins before the launch, which then passes in the neighbour's turn.
             let slice_us = scheduler.slice_us as f64;
-            let kernel_us = alone.gpu_us - self.machine.host.launch_ns as f64 / 1e3;
+            let kernel_us = self.kernel_us(alone);
             let turns = (kernel_us / slice_us).ceil();
             kernel_us + turns * (slice_us + 2.0 * scheduler.switch_gap_us as f64)
         } else {
@@ -132,8 +135,13 @@ impl Planted {
         Some(alone.period_us / contended_us)
     }
 
+    /// How long the victim's request keeps the device busy alone.
+    pub fn kernel_us(&self, alone: &Alone) -> f64 {
+        alone.gpu_us - self.machine.host.launch_ns as f64 / 1e3
+    }
+
     /// The speed of the victim's kernels where kernels run at the same time.
-    fn speed(&self, mechanism: &str, alone: &Alone) -> Option<f64> {
+    pub fn speed(&self, mechanism: &str, alone: &Alone) -> Option<f64> {
         let of_device = self.machine.gpu.sm_count;
         let victim = self.victim_wants(alone);
         let fits = match mechanism {
@@ -175,7 +183,7 @@ impl Planted {
 
     /// The part of a request that contention stretches. Of a copy it is what its bytes take, and
     /// not the latency of its launch.
-    fn stretched_us(&self, alone: &Alone) -> f64 {
+    pub fn stretched_us(&self, alone: &Alone) -> f64 {
         let Params { blocks, bytes, .. } = alone.victim;
         let moved_per_us = blocks * self.machine.memory.sm_dram_gb_per_s * 1e3;
         if self.is_of_sms() { alone.gpu_us } else { 2.0 * bytes / moved_per_us }
@@ -242,178 +250,4 @@ fn sizes(machine: &mut Machine, draws: &mut Draws) {
         *rate *= width;
     }
     memory.sm_dram_gb_per_s *= draws.between(0.9, 1.3);
-}
-
-// Printed intervals and levels against planted values.
-
-/// One row of a matrix and what the machine file plants.
-#[derive(Debug)]
-pub struct Row {
-    machine: String,
-    pub mechanism: String,
-    planted: f64,
-    retention: Option<Estimate>,
-    /// Whether the victim starved in some blocks, so that the interval is wide.
-    has_starved: bool,
-    /// The level, if one is decided.
-    pub level: Option<String>,
-    /// Distance of the planted values from the nearest boundary of levels, in half-widths.
-    distance: f64,
-    why: String,
-}
-
-/// Bounds of the retention for levels, rising.
-const BOUNDS: [f64; 3] = [0.60, 0.80, 0.95];
-
-/// The table of levels for an exact retention. The guarantee equals it, as no mechanism here costs
-/// a victim without neighbours anything.
-fn level(retention: f64) -> &'static str {
-    let reached = BOUNDS.iter().filter(|bound| retention >= **bound).count();
-    ["L0", "L1", "L2", "L3"][reached]
-}
-
-/// The rows of all mechanisms that share.
-pub fn rows(machine: &str, planted: &Planted, alone: &Alone, record: &RunRecord) -> Vec<Row> {
-    let mut found = Vec::new();
-    for row in &record.matrix {
-        let Some(retention) = planted.retention(&row.mechanism, alone) else { continue };
-        let outcome = row.outcome.reason.clone().unwrap_or_default();
-        let has_starved = record.cells.iter().any(|cell| {
-            cell.cell.mechanism == row.mechanism
-                && cell.cell.condition == Condition::C
-                && cell.gate_state(&Gate::ClosedRate) == Some(GateState::NotEvaluated)
-        });
-        found.push(Row {
-            machine: machine.to_owned(),
-            mechanism: row.mechanism.clone(),
-            planted: retention,
-            retention: row.retention.clone(),
-            has_starved,
-            // Of a row that straddles a boundary both levels are printed.
-            level: row.level.clone().filter(|level| !level.contains("..")),
-            distance: distance(retention, row.retention.as_ref()),
-            why: format!("{outcome} {:?}", row.warnings),
-        });
-    }
-    found
-}
-
-fn distance(planted: f64, retention: Option<&Estimate>) -> f64 {
-    let half = retention.map_or(f64::INFINITY, |found| (found.hi - found.lo) / 2.0);
-    BOUNDS.iter().map(|bound| (planted - bound).abs() / half).fold(f64::INFINITY, f64::min)
-}
-
-impl Row {
-    fn is_covered(&self) -> Option<bool> {
-        let found = self.retention.as_ref()?;
-        Some((found.lo..=found.hi).contains(&self.planted))
-    }
-
-    fn is_wrong(&self) -> bool {
-        let level = self.level.as_deref();
-        level.is_some_and(|level| level != self::level(self.planted))
-    }
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = self.retention.as_ref();
-        let interval = found.map_or("no interval".to_owned(), |found| {
-            format!("{:.4} [{:.4}, {:.4}]", found.value, found.lo, found.hi)
-        });
-        let verdict = match (self.is_covered(), self.is_wrong()) {
-            (_, true) => "WRONG LEVEL",
-            (Some(false), _) => "NOT COVERED",
-            (Some(true), _) => "ok",
-            (None, _) => "no interval",
-        };
-        write!(
-            f,
-            "{verdict}: {} {}: planted {:.4} ({}), measured {interval}, \
-             {}, {:.1} half-widths from a boundary: {}",
-            self.machine,
-            self.mechanism,
-            self.planted,
-            level(self.planted),
-            self.level.as_deref().unwrap_or("undecided"),
-            self.distance,
-            self.why
-        )
-    }
-}
-
-#[derive(Debug)]
-pub struct Tally {
-    rows: u64,
-    starved: u64,
-    starved_covered: u64,
-    /// Of the other rows.
-    intervals: u64,
-    covered: u64,
-    decided: u64,
-    wrong: u64,
-    wrong_far: u64,
-}
-
-impl Tally {
-    pub fn of(rows: &[Row]) -> Self {
-        let count = |of: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| of(row)).count() as u64;
-        Self {
-            rows: rows.len() as u64,
-            starved: count(&|row| row.has_starved),
-            starved_covered: count(&|row| row.has_starved && row.is_covered() == Some(true)),
-            intervals: count(&|row| !row.has_starved && row.retention.is_some()),
-            covered: count(&|row| !row.has_starved && row.is_covered() == Some(true)),
-            decided: count(&|row| row.level.is_some()),
-            wrong: count(&Row::is_wrong),
-            wrong_far: count(&|row| row.is_wrong() && row.distance > 3.0),
-        }
-    }
-
-    /// The counts are possible where intervals cover 95 % of planted values and 2.5 % of decided
-    /// rows are wrong: rarer ones have a probability below 0.1 %. Intervals of starved victims
-    /// always do: they are as wide as one completion.
-    pub fn check(&self) -> TestResult {
-        let intervals = self.intervals;
-        let is_rare = |ways: f64| ways < 1e-3;
-        let too_few = is_rare(at_most(self.covered, intervals, 0.95));
-        let too_many = is_rare(at_most(intervals - self.covered, intervals, 0.05));
-        let too_wrong = is_rare(1.0 - at_most(self.wrong.saturating_sub(1), self.decided, 0.025))
-            && self.wrong > 0;
-        let few_decided = 10 * self.decided < 8 * self.rows;
-        let is_broken = self.starved_covered < self.starved || self.wrong_far > 0;
-        if self.rows == 0 || too_few || too_many || too_wrong || few_decided || is_broken {
-            return Err(format!("{self}").into());
-        }
-        Ok(())
-    }
-}
-
-/// The probability of at most `k` successes of `n`.
-fn at_most(k: u64, n: u64, chance: f64) -> f64 {
-    let ln_choose = |k: u64| -> f64 { (1..=k).map(|i| ((n - k + i) as f64 / i as f64).ln()).sum() };
-    let ln = |i: u64| ln_choose(i) + i as f64 * chance.ln() + (n - i) as f64 * (1.0 - chance).ln();
-    (0..=k).map(|i| ln(i).exp()).sum()
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pct = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
-        write!(
-            f,
-            "{} rows, {} of {} intervals of starved victims and {} of {} others hold the \
-             planted retention ({:.1} %), {} rows decided, {} of them wrong ({:.1} %), {} of \
-             these more than 3 half-widths from a boundary",
-            self.rows,
-            self.starved_covered,
-            self.starved,
-            self.covered,
-            self.intervals,
-            pct(self.covered, self.intervals),
-            self.decided,
-            self.wrong,
-            pct(self.wrong, self.decided),
-            self.wrong_far
-        )
-    }
 }
