@@ -18,7 +18,7 @@ use planted::{Alone, Params, Planted};
 use rows::{Kind, Row, rows};
 use tally::Tally;
 
-use crate::support::{Error, Lab, TestResult, finish, quick_hopper, record, run_matrix};
+use crate::support::{Error, Lab, TestResult, finish, gpubench, quick_hopper, record, run_matrix};
 
 /// About 80 s of device time, most of it the pauses between single requests. Two more blocks than
 /// six groups of them need make up for requests that last long beside the aggressor.
@@ -117,7 +117,11 @@ fn measure(planted: &Planted) -> Result<Vec<Row>, Error> {
     let out = dir.path().join("out");
     let same = ["--calibration", out.to_str().ok_or("a path")?];
     let quiet = run(dir.path(), "quiet", &planted.quiet(), &native_profile(planted), &same)?;
-    rows(planted, &alone(&quiet, &record.calibration)?, &record)
+    let report = ["report", same[1], "--full", "--format", "md"];
+    let report = finish(gpubench(report))?.ended_with(0)?.stdout;
+    // Without the escapes of Markdown.
+    let report = report.replace('\\', "").replace("&lt;", "<");
+    rows(planted, &alone(&quiet, &record.calibration)?, &record, &report)
 }
 
 /// Measures machines on two threads.

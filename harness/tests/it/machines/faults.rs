@@ -4,8 +4,8 @@ use super::planted::Planted;
 
 /// Ends every client of an MPS server, and no one else unless a defect is planted.
 pub const FAULT: &str = "trap";
-/// With 20 trials an interval is about 0.4 wide, and none contained is L0.
-pub const TRIALS: u32 = 20;
+/// The fewest of which none contained is L0.
+pub const TRIALS: u32 = 17;
 
 /// The chance that a trial harms no victim. There is one: two tenants, one of which fails.
 pub fn contained(planted: &Planted, mechanism: &str) -> Option<f64> {

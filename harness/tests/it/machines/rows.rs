@@ -71,13 +71,20 @@ pub struct Row {
     why: String,
 }
 
-/// The rows of a record that have a planted value.
-pub fn rows(planted: &Planted, alone: &Alone, record: &RunRecord) -> Result<Vec<Row>, Error> {
+/// The rows of a record that have a planted value. Fails where the report of the record does not
+/// print their intervals.
+pub fn rows(
+    planted: &Planted,
+    alone: &Alone,
+    record: &RunRecord,
+    report: &str,
+) -> Result<Vec<Row>, Error> {
     let mut found = Vec::new();
     for row in &record.matrix {
+        let is_of_axis = row.sub_axis.as_ref().is_some_and(|sub| planted.axis.ends_with(sub));
         let (kind, value) = if row.axis_path() == planted.axis {
             (Kind::Retention, planted.retention(&row.mechanism, alone))
-        } else if row.axis == "jitter" {
+        } else if row.axis == "jitter" && is_of_axis {
             let pause_us = pause_us(planted, record, row).ok_or("no pause of single requests")?;
             (Kind::Jitter, jitter(planted, &row.mechanism, alone, pause_us))
         } else if row.axis == "fault" {
@@ -86,6 +93,10 @@ pub fn rows(planted: &Planted, alone: &Alone, record: &RunRecord) -> Result<Vec<
             continue;
         };
         found.extend(value.map(|value| Row::of(planted, record, row, kind, value)));
+    }
+    let mut intervals = found.iter().filter_map(|row| Some(printed(row.found.as_ref()?).0));
+    if let Some(absent) = intervals.find(|interval| !report.contains(interval)) {
+        return Err(format!("the report does not print {absent}").into());
     }
     Ok(found)
 }
@@ -140,7 +151,7 @@ impl Row {
     /// Whether the interval as reports print it holds the planted value.
     pub fn is_in_print(&self) -> bool {
         self.found.as_ref().is_some_and(|found| {
-            let [lo, hi] = printed(found);
+            let (_, [lo, hi]) = printed(found);
             (lo..=hi).contains(&self.planted)
         })
     }
@@ -151,18 +162,22 @@ impl Row {
     }
 }
 
-/// The ends that reports print: rounded outwards to three decimals, or to as many as three digits
-/// of a small end need, five at most.
-fn printed(found: &Estimate) -> [f64; 2] {
+/// The interval as reports print it, and its ends there: rounded outwards to three decimals, or to
+/// as many as three digits of a small end need, five at most.
+fn printed(found: &Estimate) -> (String, [f64; 2]) {
     let outwards = |end: f64, sign: f64| {
         let size = end.abs();
         let decimals =
-            (3..5).find(|decimals| size == 0.0 || size * 10_f64.powi(*decimals - 2) >= 1.0);
+            (3..5).find(|decimals| size == 0.0 || size * 10_f64.powi(*decimals) >= 100.0);
         let text = gpubench_show::outwards(end, sign, decimals.unwrap_or(5) as usize);
-        text.parse().unwrap_or(end)
+        let number = text.parse().unwrap_or(end);
+        (if number == 0.0 { text.replace('-', "") } else { text }, number)
     };
-    let lo = if found.ends == Ends::AtMost { 0.0 } else { outwards(found.lo, -1.0) };
-    [lo, outwards(found.hi, 1.0)]
+    let (lo, hi) = (outwards(found.lo, -1.0), outwards(found.hi, 1.0));
+    match found.ends {
+        Ends::AtMost => (format!("< {}", hi.0), [0.0, hi.1]),
+        _ => (format!("[{}, {}]", lo.0, hi.0), [lo.1, hi.1]),
+    }
 }
 
 impl fmt::Display for Row {

@@ -82,7 +82,7 @@ impl Tally {
         let is_of_trials = self.kind == Kind::Containment;
         let few_decided = !is_of_trials && 10 * self.decided < 8 * self.rows;
         let is_broken = self.starved_covered < self.starved
-            || 10 * (self.starved + intervals) < 9 * self.rows
+            || self.rows - self.starved - intervals > 1 + self.rows / 20
             || self.wrong_far > 0
             || self.equal_apart > 0;
         if self.rows == 0 || too_few || too_many || too_wrong || few_decided || is_broken {
