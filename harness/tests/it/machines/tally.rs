@@ -80,7 +80,7 @@ impl Tally {
             && self.wrong > 0;
         // Few trials leave levels open.
         let is_of_trials = self.kind == Kind::Containment;
-        let few_decided = !is_of_trials && 10 * self.decided < 8 * self.rows;
+        let few_decided = !is_of_trials && 10 * self.decided < 8 * (self.starved + intervals);
         let is_broken = self.starved_covered < self.starved
             || self.rows - self.starved - intervals > 1 + self.rows / 20
             || self.wrong_far > 0
