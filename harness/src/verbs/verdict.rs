@@ -244,9 +244,10 @@ pub fn from_run(error: RunError, out: &Path) -> ExpectedError {
 
 #[cfg(test)]
 mod tests {
-    use gpubench_record::{MechanismRow, Outcome};
+    use gpubench_record::{ExitCode, MechanismRow, Outcome};
+    use gpubench_store::Record;
 
-    use super::{could_run, in_force};
+    use super::{could_run, exit_code, in_force};
 
     fn row(name: &str, outcome: Outcome) -> MechanismRow {
         MechanismRow {
@@ -290,5 +291,18 @@ mod tests {
             assert_eq!(found, code, "{rows:?} {named:?}: {text}");
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn a_run_without_a_figure_is_inconclusive() -> Result<(), Box<dyn std::error::Error>> {
+        let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../reports/examples/");
+        let folder = format!("{examples}h100_580.159.04_matrix");
+        let mut run = Record::open(folder.as_ref())?.into_run();
+        assert_eq!(exit_code(&run, &[], false)?, ExitCode::Done);
+        for row in &mut run.matrix {
+            row.outcome = Outcome::inconclusive("its cells fail cpu-gap");
+        }
+        assert_eq!(exit_code(&run, &[], false)?, ExitCode::Inconclusive);
+        Ok(())
     }
 }
