@@ -23,6 +23,10 @@ pub const FILE: &str = "kernel.log";
 /// The PCI bus on which the device sits; domain, device and function are 0.
 pub const PCI_BUS: u32 = 1;
 
+/// Device and vendor: 10de below an id that no product has, so that no table of names takes it for
+/// silicon.
+pub const PCI_ID: u32 = 0xffff_10de;
+
 /// Where the log of a device lies.
 pub fn path(device_dir: &Path) -> PathBuf {
     device_dir.join(FILE)

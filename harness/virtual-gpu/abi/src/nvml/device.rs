@@ -7,7 +7,7 @@ use super::entry::filled;
 use super::types::PciInfo;
 use super::{DeviceHandle, check_not_null, put, put_text, returns, text};
 use gpubench_virtual_gpu_driver::code::refuse;
-use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS as BUS;
+use gpubench_virtual_gpu_driver::kernel_log::{PCI_BUS as BUS, PCI_ID};
 use gpubench_virtual_gpu_driver::nvml::identity::{self, by_bus_id, by_uuid};
 use gpubench_virtual_gpu_driver::nvml::library::{device, device_handle, only_device, target};
 use gpubench_virtual_gpu_driver::nvml::{link, modes};
@@ -103,9 +103,6 @@ entries! {
         Ok(modes::set_compute_mode(&device, mode)?)
     }
 }
-
-/// Vendor 10de below a device id that no product has: no table of names can take it for silicon.
-const PCI_ID: u32 = 0xffff_10de;
 
 figures! {
     fn nvmlDeviceGetNumGpuCores(device) -> u32 {

@@ -5,10 +5,14 @@
 //! are refused.
 
 mod facts;
+mod lists;
 mod memory;
+mod mig;
 mod options;
 mod query;
 mod settings;
+mod topo;
+mod tree;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -43,6 +47,8 @@ enum Request {
     Set(u32),
     Change(Setting),
     Memory(memory::Request),
+    Mig(mig::Request),
+    Topology,
     Query(query::Request),
 }
 
@@ -79,6 +85,8 @@ pub fn answer(args: &[OsString], device: &Device) -> Result<Answer, DeviceError>
         Request::Set(level) => set(device, level),
         Request::Change(setting) => settings::answer(setting, device),
         Request::Memory(request) => memory::answer(&request, device),
+        Request::Mig(request) => mig::answer(request, device),
+        Request::Topology => Ok(topo::answer()),
         Request::Query(request) => Ok(query::answer(&request, device)
             .unwrap_or_else(|error| refusal(error as u8, &format!("{error:?}")))),
     }
@@ -89,6 +97,13 @@ fn parse<'a>(args: &[&'a str]) -> Result<(Request, Option<&'a str>), Answer> {
     if *first == memory::NAME {
         let (request, id) = memory::parse(rest)?;
         return Ok((Request::Memory(request), id));
+    }
+    if *first == mig::NAME {
+        let (request, id) = mig::parse(rest)?;
+        return Ok((Request::Mig(request), id));
+    }
+    if *first == topo::NAME {
+        return Ok((Request::Topology, topo::parse(rest)?));
     }
     if let Some(parsed) = query::parse(args) {
         return parsed.map(|(request, id)| (Request::Query(request), id));
@@ -110,9 +125,10 @@ fn parse<'a>(args: &[&'a str]) -> Result<(Request, Option<&'a str>), Answer> {
 }
 
 /// Refusal of unsupported options.
-const NOT_HERE: &str = "Not Supported: the virtual GPU's nvidia-smi has -L, -q, --query-gpu, \
-                        --query-compute-apps, compute-policy (-l, --set-timeslice), \
-                        memory-limits, -c, -mig and -r";
+const NOT_HERE: &str = "Not Supported: the virtual GPU's nvidia-smi has -L, -q (-x, -d), \
+                        --query-gpu, --query-compute-apps, mig (-lgip, -lgipp, -lgi, -lcip, \
+                        -lci), topo -m, compute-policy (-l, --set-timeslice), memory-limits, \
+                        -c, -mig and -r";
 
 fn invalid(option: &str) -> Answer {
     let text = format!("Invalid combination of input arguments at {option}");
@@ -190,6 +206,12 @@ mod tests {
         body(&run, &device)
     }
 
+    /// What driver 580.159.04 printed for an H200.
+    pub(super) fn facts(file: &str) -> Result<String, Error> {
+        let folder = "/../../../reports/facts/h200_580.159.04/";
+        Ok(std::fs::read_to_string(env!("CARGO_MANIFEST_DIR").to_owned() + folder + file)?)
+    }
+
     #[test]
     fn a_level_is_set_listed_and_applied() -> Result<(), Error> {
         let machine = Machine::load("turing")?;
@@ -199,9 +221,7 @@ mod tests {
             let listed = || run("compute-policy -l").map(|found| word(&found.text));
             assert_eq!(listed()?.as_deref(), Some("Default"));
             // The whole table is that of driver 580.159.04.
-            let facts = "/../../../reports/facts/h200_580.159.04/policy.txt";
-            let facts = std::fs::read_to_string(env!("CARGO_MANIFEST_DIR").to_owned() + facts)?;
-            assert_eq!(run("compute-policy -l")?.text, facts);
+            assert_eq!(run("compute-policy -l")?.text, facts("policy.txt")?);
             for (arguments, want, ns) in [
                 (format!("-i {uuid} --set-timeslice 1"), "Short", 500_000),
                 ("-i 0 --set-timeslice=3".to_owned(), "Long", 16_000_000),
@@ -228,7 +248,11 @@ mod tests {
                 ("", 0),
                 ("-q", 0),
                 ("-q -i 1", 6),
-                ("mig -lgip", 3),
+                ("mig -lgip", 6),
+                ("mig -cgi 9", 3),
+                ("topo -p2p r", 3),
+                ("-x", 2),
+                ("-q -d NOTHING", 2),
                 ("compute-policy", 2),
                 ("compute-policy --set-timeslice 4", 2),
                 ("compute-policy --set-timeslice", 2),

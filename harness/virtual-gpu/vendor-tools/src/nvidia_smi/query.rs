@@ -1,12 +1,12 @@
 //! `nvidia-smi` without options, `-L`, `-q`, `--query-gpu` and `--query-compute-apps`, in the
 //! vendor's form of the driver's branch: tables of public logs of the drivers 535.129.03, 550.135,
 //! 580.126.09 and 610.43.02.
-#![expect(unsafe_code, reason = "the C library knows the time zone")]
 
 use std::cell::{Cell, RefCell};
 
-use super::facts::{Fact, Running, bus_id, facts, mig_devices, running};
-use super::{Answer, INVALID_ARGUMENT, options, refusal};
+use super::facts::{Fact, LONG_TIME, branch, bus_id, queried, time};
+use super::lists::{Running, mig_devices, of_process, running};
+use super::{Answer, INVALID_ARGUMENT, invalid, options, refusal, tree};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::nvml::Error;
 use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
@@ -15,7 +15,11 @@ use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
 pub(super) enum Request {
     Table,
     List,
-    Full,
+    /// Everything, or these sections; as XML or as text.
+    Full {
+        xml: bool,
+        sections: Vec<String>,
+    },
     /// Fields of the device, or of its processes, as CSV.
     Csv(Csv),
 }
@@ -34,11 +38,21 @@ type Parsed<'a> = Result<(Request, Option<&'a str>), Answer>;
 /// Parses the arguments; none if one of them belongs to another request.
 pub(super) fn parse<'a>(args: &[&'a str]) -> Option<Parsed<'a>> {
     let (csv, own) = (RefCell::new(Csv::default()), Cell::new(true));
+    // Options of `-q`, which it has in any order.
+    let (full, xml, sections) = (Cell::new(false), Cell::new(false), RefCell::new(Vec::new()));
     let parsed = options::parse(args, |name, options| {
         let mut csv = csv.borrow_mut();
         match name {
             "-L" | "--list-gpus" => return Ok(Request::List),
-            "-q" | "--query" => return Ok(Request::Full),
+            "-q" | "--query" => full.set(true),
+            "-x" | "--xml-format" => xml.set(true),
+            "-d" | "--display" => {
+                let words = options.value()?.split(',').map(|word| word.trim().to_owned());
+                sections.borrow_mut().extend(words);
+                if !sections.borrow().iter().all(|word| tree::has_section(word)) {
+                    return Err(options.wrong());
+                }
+            }
             "--format" => csv.format = options.value()?.to_owned(),
             "--query-gpu" | "--query-compute-apps" => {
                 csv.of_processes = name != "--query-gpu";
@@ -51,7 +65,15 @@ pub(super) fn parse<'a>(args: &[&'a str]) -> Option<Parsed<'a>> {
         }
         Ok(Request::Csv(csv.clone()))
     });
-    let whole = parsed.map(|(request, id)| (request.unwrap_or(Request::Table), id));
+    let whole = parsed.and_then(|(request, id)| {
+        let sections = sections.into_inner();
+        match full.get() {
+            true => Ok((Request::Full { xml: xml.get(), sections }, id)),
+            false if xml.get() => Err(invalid("-x")),
+            false if !sections.is_empty() => Err(invalid("-d")),
+            false => Ok((request.unwrap_or(Request::Table), id)),
+        }
+    });
     own.get().then_some(whole)
 }
 
@@ -60,22 +82,12 @@ pub(super) fn answer(request: &Request, device: &Device) -> Result<Answer, Error
     let text = match request {
         Request::Table => table(device)?,
         Request::List => list(device)?,
-        Request::Full => full(device)?,
+        // `-d` has no effect on the XML (`nvidia-smi -h`).
+        Request::Full { xml: true, .. } => tree::xml(device)?,
+        Request::Full { xml: false, sections } => tree::text(device, sections)?,
         Request::Csv(csv) => return rows(csv, device),
     };
     Ok(Answer { text, code: 0 })
-}
-
-fn time(form: &std::ffi::CStr) -> String {
-    let mut text = [0_u8; 64];
-    // SAFETY: valid pointers, and a buffer with its length.
-    let length = unsafe {
-        let seconds = libc::time(std::ptr::null_mut());
-        let mut parts: libc::tm = std::mem::zeroed();
-        libc::localtime_r(&raw const seconds, &raw mut parts);
-        libc::strftime(text.as_mut_ptr().cast(), text.len(), form.as_ptr(), &raw const parts)
-    };
-    String::from_utf8_lossy(&text[..length]).into_owned()
 }
 
 /// Product, UUID and MIG devices.
@@ -88,59 +100,10 @@ fn list(device: &Device) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Width of the labels of `-q`.
-const LABEL: usize = 42;
-
-fn line(depth: usize, label: &str, value: &str) -> String {
-    let label = format!("{:depth$}{label}", "", depth = 4 * depth);
-    format!("{label:<LABEL$}: {value}\n")
-}
-
-fn full(device: &Device) -> Result<String, Error> {
-    let gpu = &device.machine().gpu;
-    let mut text = "\n==============NVSMI LOG==============\n\n".to_owned();
-    text.push_str(&line(0, "Timestamp", &time(c"%a %b %e %H:%M:%S %Y")));
-    text.push_str(&line(0, "Driver Version", &gpu.driver));
-    text.push_str(&line(0, "CUDA Version", &gpu.cuda));
-    text.push('\n');
-    text.push_str(&line(0, "Attached GPUs", "1"));
-    text.push_str(&format!("GPU {}\n", bus_id()));
-    let mut section = "";
-    for fact in facts(device)?.iter().filter(|fact| !fact.place.is_empty()) {
-        let (of, label) = fact.place.split_once('/').unwrap_or(("", fact.place));
-        if of != section && !of.is_empty() {
-            text.push_str(&format!("    {of}\n"));
-        }
-        section = of;
-        text.push_str(&line(if of.is_empty() { 1 } else { 2 }, label, &value(fact, "N/A", true)));
-    }
-    let running = running(device)?;
-    if running.is_empty() {
-        text.push_str(&line(1, "Processes", "None"));
-    } else {
-        text.push_str("    Processes\n");
-    }
-    for process in running {
-        let id = |id: Option<u32>| id.map_or("N/A".to_owned(), |id| id.to_string());
-        text.push_str(&line(2, "GPU instance ID", &id(process.instance.map(|(gpu, _)| gpu))));
-        let compute = id(process.instance.map(|(_, compute)| compute));
-        text.push_str(&line(2, "Compute instance ID", &compute));
-        text.push_str(&line(2, "Process ID", &process.pid.to_string()));
-        text.push_str(&line(3, "Type", "C"));
-        text.push_str(&line(3, "Name", &process.name));
-        text.push_str(&line(3, "Used GPU Memory", &format!("{} MiB", process.mib)));
-    }
-    text.push('\n');
-    Ok(text)
-}
-
-/// A figure with its unit, or the word for one that the device does not have.
-fn value(fact: &Fact, none: &str, with_unit: bool) -> String {
-    match &fact.value {
-        None => none.to_owned(),
-        Some(value) if with_unit && !fact.unit.is_empty() => format!("{value} {}", fact.unit),
-        Some(value) => value.clone(),
-    }
+/// A figure in a cell.
+fn value(fact: &Fact, with_unit: bool) -> String {
+    let value = if with_unit { fact.with_unit() } else { fact.value.clone() };
+    value.unwrap_or_else(|| "[N/A]".to_owned())
 }
 
 /// Fields as CSV, one line for the device or for each process.
@@ -151,14 +114,8 @@ fn rows(csv: &Csv, device: &Device) -> Result<Answer, Error> {
         return Ok(refusal(INVALID_ARGUMENT, text));
     }
     let units = !flags.contains(&"nounits");
-    let stamp = Fact {
-        names: "timestamp",
-        place: "",
-        value: Some(time(c"%Y/%m/%d %H:%M:%S.000")),
-        unit: "",
-    };
     let known: Vec<Vec<Fact>> = match csv.of_processes {
-        false => vec![facts(device)?.into_iter().chain([stamp]).collect()],
+        false => vec![queried(device)?],
         true => running(device)?.iter().map(|process| of_process(process, device)).collect(),
     };
     // The names of the fields are known without a process, too.
@@ -167,10 +124,9 @@ fn rows(csv: &Csv, device: &Device) -> Result<Answer, Error> {
         Some(row) => row,
         None => &of_process(&empty, device),
     };
-    let is_field = |fact: &Fact, field: &str| fact.names.split(' ').any(|name| name == field);
     let mut header = Vec::new();
     for field in csv.fields.split(',').map(str::trim) {
-        let Some(fact) = names.iter().find(|fact| is_field(fact, field)) else {
+        let Some(fact) = names.iter().find(|fact| fact.has_name(field)) else {
             let text = format!("Field \"{field}\" is not a valid field to query.\n");
             return Ok(refusal(INVALID_ARGUMENT, &text));
         };
@@ -184,25 +140,12 @@ fn rows(csv: &Csv, device: &Device) -> Result<Answer, Error> {
     }
     for row in &known {
         let cell = |field: &str| {
-            let fact = row.iter().find(|fact| is_field(fact, field));
-            fact.map_or_else(String::new, |fact| value(fact, "[N/A]", units))
+            let fact = row.iter().find(|fact| fact.has_name(field));
+            fact.map_or_else(String::new, |fact| value(fact, units))
         };
         text.push_str(&joined(header.iter().map(|(field, _)| cell(field)).collect()));
     }
     Ok(Answer { text, code: 0 })
-}
-
-fn of_process(process: &Running, device: &Device) -> Vec<Fact> {
-    let row = |names, value: String, unit| Fact { names, place: "", value: Some(value), unit };
-    let machine = device.machine();
-    vec![
-        row("pid", process.pid.to_string(), ""),
-        row("process_name name", process.name.clone(), ""),
-        row("used_gpu_memory used_memory", process.mib.to_string(), "MiB"),
-        row("gpu_uuid", machine.uuid(), ""),
-        row("gpu_name", machine.gpu.product.clone(), ""),
-        row("gpu_bus_id", bus_id(), ""),
-    ]
 }
 
 /// What differs in the table between branches of the driver.
@@ -219,7 +162,7 @@ struct Form {
 impl Form {
     /// That of a driver's version.
     fn of(driver: &str) -> Self {
-        let branch = driver.split('.').next().and_then(|part| part.parse().ok()).unwrap_or(0);
+        let branch = branch(driver);
         let versions = match branch {
             ..550 => ("Driver Version: ", 13, "CUDA Version: "),
             550..610 => ("Driver Version: ", 15, "CUDA Version: "),
@@ -259,7 +202,7 @@ fn table(device: &Device) -> Result<String, Error> {
     let form = Form::of(&machine.gpu.driver);
     let (w, inner) = (form.middle, form.middle + 65);
     let rule = format!("+{:-<inner$}+\n", "");
-    let mut text = format!("{}       \n{rule}", time(c"%a %b %e %H:%M:%S %Y"));
+    let mut text = format!("{}       \n{rule}", time(LONG_TIME));
     text.push_str(&form.header(&machine.gpu.driver, &machine.gpu.cuda));
     text.push_str(&columns(w, form.corner, '-'));
     let (bus, memory) = (format!("{:<w$}", " Bus-Id"), "Memory-Usage ");
@@ -281,9 +224,9 @@ fn table(device: &Device) -> Result<String, Error> {
 }
 
 fn device_rows(device: &Device, w: usize) -> Result<String, Error> {
-    let facts = facts(device)?;
+    let facts = queried(device)?;
     let of = |name: &str| {
-        let found = facts.iter().find(|fact| fact.names.split(' ').any(|known| known == name));
+        let found = facts.iter().find(|fact| fact.has_name(name));
         found.and_then(|fact| fact.value.as_deref())
     };
     let whole = |name: &str| of(name).map(|text| text.split('.').next().unwrap_or(text));
@@ -422,7 +365,7 @@ mod tests {
                 assert_eq!(run(line)?.code, 2, "{line}");
             }
             let full = run("-q")?.text;
-            let line = format!("        Total                             : {memory} MiB\n");
+            let line = format!("{:<55}: {memory} MiB\n", "        Total");
             assert!(full.contains(&format!("    FB Memory Usage\n{line}")), "{full}");
             Ok(())
         })
