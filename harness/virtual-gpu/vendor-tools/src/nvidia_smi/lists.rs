@@ -6,7 +6,11 @@ use gpubench_virtual_gpu_driver::host_process;
 use gpubench_virtual_gpu_driver::nvml::library::Target;
 use gpubench_virtual_gpu_driver::nvml::memory::{use_of, window_bytes};
 use gpubench_virtual_gpu_driver::nvml::mig::device::{attributes, in_order};
-use gpubench_virtual_gpu_driver::nvml::{Error, identity, processes};
+use gpubench_virtual_gpu_driver::nvml::{Error, health, identity, processes};
+
+/// `NVML_MEMORY_ERROR_TYPE_UNCORRECTED` and `NVML_VOLATILE_ECC`.
+const UNCORRECTED: u32 = 1;
+const VOLATILE: u32 = 0;
 
 /// A process with a context.
 pub(super) struct Running {
@@ -83,6 +87,7 @@ fn mig_row(device: &Device, index: usize, row: u32) -> Result<Vec<Fact>, Error> 
         (state.instances.rows[engine.instance as usize].id, engine.id)
     })?;
     let has = attributes(device, target)?;
+    let errors = health::errors(device, target, UNCORRECTED, VOLATILE);
     let (memory, window) = (use_of(device, target)?, window_bytes(device, target)?);
     let count = |names, value: u32| Fact { names, value: some(value), unit: "" };
     let size = |names, bytes: u64| Fact { names, value: mib(bytes), unit: "MiB" };
@@ -97,6 +102,7 @@ fn mig_row(device: &Device, index: usize, row: u32) -> Result<Vec<Fact>, Error> 
         count("mig.decoders", has.shared.decoders),
         count("mig.ofa", has.shared.ofa),
         count("mig.jpeg", has.shared.jpeg),
+        Fact { names: "mig.uncorrected", value: errors.ok().and_then(some), unit: "" },
         size("mig.memory.total", memory.total),
         size("mig.memory.reserved", memory.reserved),
         size("mig.memory.used", memory.used),

@@ -1,8 +1,8 @@
 //! `nvidia-smi mig`: lists of profiles and instances, in the vendor's form of the driver's branch.
 //!
 //! Sources: reports/facts (580.159.04), starkdrift/prickle-exporter (580.173.02, with instances),
-//! NVIDIA/gpu-operator pulls 903 and 1303 (branches before 580), and the MIG user guide. That a list
-//! without a GPU instance says so, and how a refusal reads, follows from these and has no source.
+//! NVIDIA/gpu-operator pulls 903 and 1303 (branches before 580), and the MIG user guide. How
+//! `-lcip` without a GPU instance and a refusal read follows from these and has no source.
 
 use std::cell::{Cell, RefCell};
 

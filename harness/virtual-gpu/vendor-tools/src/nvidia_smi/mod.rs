@@ -1,5 +1,6 @@
-//! `nvidia-smi`: what it shows of the device, the time-slice level, which NVML cannot set, memory
-//! limits of control groups, and the settings that gpubench names as remedies.
+//! `nvidia-smi`: what it shows of the device, its place and its MIG instances, the time-slice
+//! level, which NVML cannot set, memory limits of control groups, and the settings that gpubench
+//! names as remedies.
 //!
 //! Exit codes are those of the vendor's manual page, texts those of public logs. All other options
 //! are refused.
@@ -11,6 +12,7 @@ mod mig;
 mod options;
 mod query;
 mod settings;
+mod table;
 mod topo;
 mod tree;
 

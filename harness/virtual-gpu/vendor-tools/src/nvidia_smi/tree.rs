@@ -28,6 +28,8 @@ pub(super) struct Node {
     pub value: Option<String>,
     /// Section of `-d`.
     section: &'static str,
+    /// Whether it is only in that section.
+    selected: bool,
     pub children: Vec<Self>,
 }
 
@@ -85,15 +87,16 @@ struct Given {
 }
 
 impl Given {
-    fn of(device: &Device) -> Self {
+    fn of(device: &Device) -> Result<Self, Error> {
         let machine = device.machine();
         let chip = machine.compute_capability();
-        Self {
+        let divided = device.shared().read(|state| state.mig.current)?;
+        Ok(Self {
             driver: branch(&machine.gpu.driver),
             chip,
             // First major capability that remaps rows; older chips retire pages (nvml.h).
-            remaps: chip.0 >= 8 && health::has_ecc(device).is_ok(),
-        }
+            remaps: chip.0 >= 8 && !divided && health::has_ecc(device).is_ok(),
+        })
     }
 
     fn holds(&self, condition: &str) -> bool {
@@ -133,7 +136,7 @@ struct Known {
 impl Known {
     fn of(device: &Device) -> Result<Self, Error> {
         Ok(Self {
-            given: Given::of(device),
+            given: Given::of(device)?,
             device: printed(device)?,
             mig: mig_rows(device)?,
             processes: process_rows(device)?,
@@ -167,6 +170,7 @@ impl Known {
             deeper: line.deeper,
             value: line.value.map(|value| self.filled(value, row)),
             section: line.section(),
+            selected: line.conditions.split(' ').any(|one| one == "selected"),
             children: self.nodes(children, row),
         }
     }
@@ -207,9 +211,12 @@ pub(super) fn text(device: &Device, sections: &[String]) -> Result<String, Error
         if node.tag == "attached_gpus" {
             text.push('\n');
         }
-        if node.tag == DEVICE && !sections.is_empty() {
+        if node.tag == DEVICE {
             let is = |child: &Node, word: &String| child.section.eq_ignore_ascii_case(word);
-            node.children.retain(|child| sections.iter().any(|word| is(child, word)));
+            node.children.retain(|child| match sections {
+                [] => !child.selected,
+                _ => sections.iter().any(|word| is(child, word)),
+            });
         }
         write_text(&mut text, &node, 0, wide);
     }
@@ -217,7 +224,7 @@ pub(super) fn text(device: &Device, sections: &[String]) -> Result<String, Error
     Ok(text)
 }
 
-/// Width of labels: that of 580.105.08 and of 580.119.02 in public logs, and of the branches around.
+/// Width of labels: that of 580.119.02 in public logs and of later ones, else that of 580.105.08.
 fn label_width(machine: &Machine) -> usize {
     if branch(&machine.gpu.driver) < 580 { NARROW } else { 55 }
 }

@@ -81,8 +81,8 @@ pub fn id_of(slices: u32) -> u32 {
     known.map_or(u32::MAX, |id| id as u32)
 }
 
-/// The name of a compute profile: that of the GPU instance without its engines (`+me`), with its own
-/// slices before it unless it has all of them. Drivers print `1g.10gb` for the whole of a
+/// The name of a compute profile: that of the GPU instance without its engines (`+me`), with its
+/// own slices before it unless it has all of them. Drivers print `1g.10gb` for the whole of a
 /// `1g.10gb+me` (580.173.02, starkdrift/prickle-exporter, h100-mig-mixed-20260729).
 fn name_of(profile: &Profile, slices: u32) -> String {
     let (name, _) = profile.name.split_once('+').unwrap_or((&profile.name, ""));

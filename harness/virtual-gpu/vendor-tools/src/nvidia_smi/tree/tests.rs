@@ -191,6 +191,9 @@ fn the_text_has_the_vendors_labels_and_selected_sections() -> Result<(), Error> 
             "Compute Mode",
         ];
         assert_eq!(labels, expected);
+        let power = run("-q -d POWER")?.text;
+        assert!(power.contains("    Power Samples\n        Duration "), "{power}");
+        assert!(!text.contains("Samples"), "{text}");
         Ok(())
     })
 }
