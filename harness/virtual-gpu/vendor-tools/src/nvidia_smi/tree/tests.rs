@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::super::tests::{facts, on};
-use super::{Known, lines};
+use super::{Known, escaped, lines};
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::mig;
+use gpubench_virtual_gpu_model::state::Context;
 
 type Error = Box<dyn std::error::Error>;
 
@@ -214,4 +215,56 @@ fn every_name_in_the_file_is_that_of_a_figure() -> Result<(), Error> {
         }
         Ok(())
     })
+}
+
+/// The element and its lines are those of drivers 515 to 595 (influxdata/telegraf, a10g.xml and
+/// rtx-4000-sff-ada-v13.xml).
+#[test]
+fn processes_are_those_of_the_other_queries() -> Result<(), Error> {
+    let machine = Machine::load("h100-80")?;
+    on(&machine, true, |run, device| {
+        let pid = std::process::id();
+        device.transact(|state, _| {
+            let (Some(process), Some(context)) =
+                (state.processes.claim(|row| row.pid == 0), state.contexts.claim(|row| !row.live))
+            else {
+                return;
+            };
+            state.processes.rows[process].pid = pid;
+            let own = Context { live: true, process: process as u32, ..Context::default() };
+            state.contexts.rows[context] = own;
+        })?;
+        let listed = run("--query-compute-apps=pid,name,used_memory --format=csv,noheader")?.text;
+        let cells: Vec<&str> = listed.trim().split(", ").collect();
+        let [listed_pid, name, memory] = cells[..] else { return Err(listed.into()) };
+        assert_eq!(listed_pid, pid.to_string());
+        let info = format!(
+            "\t\t<processes>\n\t\t\t<process_info>\n\
+             \t\t\t\t<gpu_instance_id>N/A</gpu_instance_id>\n\
+             \t\t\t\t<compute_instance_id>N/A</compute_instance_id>\n\
+             \t\t\t\t<pid>{pid}</pid>\n\t\t\t\t<type>C</type>\n\
+             \t\t\t\t<process_name>{name}</process_name>\n\
+             \t\t\t\t<used_memory>{memory}</used_memory>\n\t\t\t</process_info>\n\t\t</processes>\n"
+        );
+        let text = run("-q -x")?.text;
+        assert!(text.contains(&info), "{info}{text}");
+        let text = run("-q -d PIDS")?.text;
+        let block = format!(
+            "    Processes\n{:<42}: N/A\n{:<42}: N/A\n{:<42}: {pid}\n{:<42}: C\n{:<42}: {name}\n\
+             {:<42}: {memory}\n",
+            "        GPU instance ID",
+            "        Compute instance ID",
+            "        Process ID",
+            "            Type",
+            "            Name",
+            "            Used GPU Memory"
+        );
+        assert!(text.contains(&block), "{block}{text}");
+        Ok(())
+    })
+}
+
+#[test]
+fn names_of_processes_are_escaped() {
+    assert_eq!(escaped("a<b>&c"), "a&lt;b&gt;&amp;c");
 }
