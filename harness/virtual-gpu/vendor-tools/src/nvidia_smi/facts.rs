@@ -69,7 +69,8 @@ pub(super) const fn mode_word(mode: ComputeMode) -> &'static str {
 struct Seen<'d> {
     device: &'d Device,
     machine: &'d Machine,
-    memory: MemoryUse,
+    /// None where the caller may not read it.
+    memory: Option<MemoryUse>,
     window: u64,
     mode: ComputeMode,
     /// MIG mode now and after the next reset, where there is one.
@@ -93,7 +94,7 @@ impl<'d> Seen<'d> {
         Ok(Self {
             device,
             machine,
-            memory: use_of(device, whole)?,
+            memory: readable(use_of(device, whole))?,
             window: window_bytes(device, whole)?,
             mode,
             mig: [mig.current, mig.pending].map(|on| has_mig.then_some(on)),
@@ -201,10 +202,10 @@ const QUERIED: &[Row] = &[
     ("clocks_event_reasons_counters.hw_thermal_slowdown", "us", |s| s.number(270)),
     ("clocks_event_reasons_counters.hw_power_brake_slowdown", "us",
         |s| s.number(271)),
-    ("memory.total", "MiB", |s| mib(s.memory.total)),
-    ("memory.reserved", "MiB", |s| mib(s.memory.reserved)),
-    ("memory.used", "MiB", |s| mib(s.memory.used)),
-    ("memory.free", "MiB", |s| mib(s.memory.free)),
+    ("memory.total", "MiB", |s| mib(s.memory.as_ref()?.total)),
+    ("memory.reserved", "MiB", |s| mib(s.memory.as_ref()?.reserved)),
+    ("memory.used", "MiB", |s| mib(s.memory.as_ref()?.used)),
+    ("memory.free", "MiB", |s| mib(s.memory.as_ref()?.free)),
     ("protected_memory.total protected_memory.used protected_memory.free", "MiB",
         |s| (!s.machine.circumstances.confidential_computing).then(|| "0".to_owned())),
     ("compute_mode", "", |s| some(mode_word(s.mode))),
@@ -308,6 +309,14 @@ const fn virtualization(mode: Virtualization) -> &'static str {
 /// The branch of a driver's version, its first number.
 pub(super) fn branch(driver: &str) -> u32 {
     driver.split('.').next().and_then(|part| part.parse().ok()).unwrap_or(0)
+}
+
+/// None for what needs a permission that the caller lacks.
+pub(super) fn readable<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Err(Error::NoPermission) => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 fn values(device: &Device, tables: &[&[Row]]) -> Result<Vec<Fact>, Error> {

@@ -1,6 +1,6 @@
 //! Lists of which `nvidia-smi` prints a row each: processes, and MIG devices.
 
-use super::facts::{Fact, bus_id, mib, some};
+use super::facts::{Fact, bus_id, mib, readable, some};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::host_process;
 use gpubench_virtual_gpu_driver::nvml::library::Target;
@@ -21,9 +21,17 @@ pub(super) struct Running {
     pub instance: Option<(u32, u32)>,
 }
 
-/// The processes with a context.
+/// The processes with a context. Those of the whole device need permission in MIG mode, those of
+/// each MIG device do not.
 pub(super) fn running(device: &Device) -> Result<Vec<Running>, Error> {
-    let found = processes::compute(device, Target::Whole)?;
+    let found = match readable(processes::compute(device, Target::Whole))? {
+        Some(found) => found,
+        None => {
+            let rows = device.shared().read(in_order)?;
+            let of = |row: &u32| processes::compute(device, Target::Engine(*row));
+            rows.iter().map(of).collect::<Result<Vec<_>, Error>>()?.concat()
+        }
+    };
     let one = |found: &processes::Running| Running {
         pid: found.pid,
         name: host_process::name(found.pid).unwrap_or_else(|| "[Not Found]".to_owned()),

@@ -1,8 +1,8 @@
 //! `nvidia-smi mig`: lists of profiles and instances, in the vendor's form of the driver's branch.
 //!
 //! Sources: reports/facts (580.159.04), starkdrift/prickle-exporter (580.173.02, with instances),
-//! NVIDIA/gpu-operator pulls 903 and 1303 (branches before 580), and the MIG user guide. How
-//! `-lcip` without a GPU instance and a refusal read follows from these and has no source.
+//! NVIDIA/gpu-operator pulls 903 and 1303 (branches before 580), and the MIG user guide. What
+//! `-lcip` says without a GPU instance or without permission follows from these, without a source.
 
 use std::cell::{Cell, RefCell};
 
@@ -86,20 +86,34 @@ pub(super) fn answer(request: Request, device: &Device) -> Result<Answer, Device
                 _ => Ok(instance_table(&found, device)),
             };
             match rows {
-                Ok(text) => text.ok_or("Not Found"),
+                Ok(text) => text.ok_or(NOTHING),
                 Err(error) => return Ok(refusal(error as u8, &format!("{error:?}"))),
             }
         }
     };
-    let what = if request.list == List::ComputeInstances { "compute" } else { "GPU" };
     Ok(match text {
         Ok(text) => Answer { text, code: 0 },
-        Err(why) => {
-            let code = if why == "Not Found" { NOT_FOUND } else { NO_PERMISSION };
-            refusal(code, &format!("No {what} instances found: {why}"))
-        }
+        Err(why) => none(request.list, why),
     })
 }
+
+/// The answer where there is nothing to list, or the caller may not know. An ordinary user gets
+/// both lines (the start script of NVIDIA's containers looks for the first).
+fn none(list: List, why: &str) -> Answer {
+    let [shown, found] = match list {
+        List::ComputeInstances => ["compute instances", "compute instances"],
+        List::ComputeProfiles => ["compute instance profiles", "GPU instances"],
+        _ => ["GPU instances", "GPU instances"],
+    };
+    if why == NOTHING {
+        return refusal(NOT_FOUND, &format!("No {found} found: {why}"));
+    }
+    let text = format!("Failed to display {shown}: {why}\nNo {found} found: {why}");
+    refusal(NO_PERMISSION, &text)
+}
+
+/// The vendor's word for an empty list.
+const NOTHING: &str = "Not Found";
 
 /// Blanks by which the columns of names are wider since branch 580.
 fn wider(device: &Device) -> &'static str {

@@ -1,5 +1,5 @@
-//! `nvidia-smi` without options: its table in the vendor's form of the driver's branch, as in public
-//! logs of the drivers 535.129.03, 550.135, 580.126.09 and 610.43.02.
+//! `nvidia-smi` without options: its table in the vendor's form of the driver's branch, as in
+//! public logs of the drivers 535.129.03, 550.135, 580.126.09 and 610.43.02.
 
 use super::facts::{LONG_TIME, branch, bus_id, queried, time};
 use super::lists::{self, running};
@@ -112,10 +112,13 @@ fn device_rows(device: &Device, w: usize) -> Result<String, Error> {
     // The right column of the power is as wide as the newer form of the memory.
     let wide = usize::from(w == 24);
     let power = format!("{usage:>at$} / {cap:>end$} ", at = 17 - wide, end = 4 + wide);
-    let mib = |name| format!("{}MiB", of(name).unwrap_or("0"));
-    let total = mib("memory.total");
-    let memory =
-        format!("{:>at$} / {total:>end$} ", mib("memory.used"), at = 10 + wide, end = 8 + wide);
+    let mib = |name| of(name).map(|mib| format!("{mib}MiB"));
+    let memory = match (mib("memory.used"), mib("memory.total")) {
+        (Some(used), Some(total)) => {
+            format!("{used:>at$} / {total:>end$} ", at = 10 + wide, end = 8 + wide)
+        }
+        _ => format!("{:>at$}", "N/A ", at = w),
+    };
     let util = of("utilization.gpu").map_or("N/A".to_owned(), |percent| format!("{percent}%"));
     let mode = device.shared().read(|state| state.compute_mode)?;
     let mode = match mode {
@@ -131,8 +134,8 @@ fn device_rows(device: &Device, w: usize) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The lines of the MIG devices. Sources: 535.183.01 and 550 in public logs of an A30 and of an A100,
-/// 580.173.02 in starkdrift/prickle-exporter (h200-mig-20260726, `smi.txt`).
+/// The lines of the MIG devices. Sources: 535.183.01 and 550 in public logs of an A30 and of an
+/// A100, 580.173.02 in starkdrift/prickle-exporter (h200-mig-20260726, `smi.txt`).
 fn mig_rows(device: &Device, form: &Form) -> Result<String, Error> {
     let inner = form.middle + 65;
     let wide = inner - 55;
@@ -306,5 +309,27 @@ mod tests {
             })?;
         }
         Ok(())
+    }
+
+    /// As 535.104.12 printed it for an H100 in a public log.
+    #[test]
+    fn an_ordinary_user_sees_mig_devices_and_no_memory_of_the_whole()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let mut machine = Machine::load("h100-80")?;
+        machine.gpu.driver = "535.virtual".to_owned();
+        on(&machine, false, |run, device| {
+            device.transact(|state, _| {
+                mig::set_mode(state, &machine, true);
+                let row = mig::create_instance(state, &machine, 0, Some(4))?;
+                mig::create_engine(state, &machine, row, 1)
+            })??;
+            let found = run("")?;
+            assert_eq!(found.code, 0, "{}", found.text);
+            let cells = " / 700W |                  N/A |     N/A      Default |\n";
+            assert!(found.text.contains(cells), "{}", found.text);
+            assert!(found.text.contains("|  0    1   0   0  |"), "{}", found.text);
+            assert_eq!(run("-q -x")?.code, 0);
+            Ok(())
+        })
     }
 }
