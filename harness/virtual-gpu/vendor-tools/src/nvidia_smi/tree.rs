@@ -17,20 +17,20 @@ const PROCESS: &str = "process_info";
 const MIG_DEVICES: &str = "mig_devices";
 
 /// A part of what is printed.
-pub(super) struct Node {
+struct Node {
     /// Name in the XML; empty: not in the XML.
-    pub tag: &'static str,
+    tag: &'static str,
     /// Name in the text; empty: not in the text.
-    pub label: String,
+    label: String,
     /// Whether it is one level deeper in the text.
     deeper: bool,
     /// Absent where it has parts.
-    pub value: Option<String>,
+    value: Option<String>,
     /// Section of `-d`.
     section: &'static str,
     /// Whether it is only in that section.
     selected: bool,
-    pub children: Vec<Self>,
+    children: Vec<Self>,
 }
 
 /// A line of the file.
@@ -194,7 +194,7 @@ impl Known {
 }
 
 /// Everything that is printed of a device.
-pub(super) fn nodes(device: &Device) -> Result<Vec<Node>, Error> {
+fn nodes(device: &Device) -> Result<Vec<Node>, Error> {
     Ok(Known::of(device)?.nodes(&lines(), &[]))
 }
 

@@ -200,11 +200,16 @@ fn the_text_has_the_vendors_labels_and_selected_sections() -> Result<(), Error> 
 }
 
 #[test]
-fn every_name_in_the_file_is_that_of_a_figure() -> Result<(), Error> {
+fn every_name_and_condition_in_the_file_is_known() -> Result<(), Error> {
     let machine = Machine::load("h100-80")?;
     on(&machine, true, |_, device| {
         let known = Known::of(device).map_err(|error| format!("{error:?}"))?;
+        let conditions = ["driver>=", "driver<", "driver!=", "chip>=", "chip<", "d:"];
         for line in lines() {
+            for one in line.conditions.split(' ').filter(|one| !one.is_empty()) {
+                let word = matches!(one, "remap" | "no-remap" | "selected");
+                assert!(word || conditions.iter().any(|known| one.starts_with(known)), "{one}");
+            }
             for part in [line.label, line.value.unwrap_or_default()] {
                 for name in part.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
                     let listed = name.starts_with("mig.") || name.starts_with("process.");
