@@ -23,7 +23,7 @@ macro_rules! published {
 }
 
 pub const ALL: &[Published] = published! {
-    "record" 2, "matrix, nightly, report; record.json (format_version)";
+    "record" 2, "matrix, report; record.json (format_version)";
     "plan" 2, "plan (plan_format)";
     "rehearsal" 2, "plan --rehearse (rehearsal_format)";
     "choose" 1, "choose (format)";
@@ -37,6 +37,7 @@ pub const ALL: &[Published] = published! {
     "doctor" 2, "doctor (doctor_format)";
     "spread" 1, "doctor --calibrate (version)";
     "watch" 1, "watch --events (version of its first line)";
+    "nightly" 1, "nightly (nightly_format)";
     "export" 1, "export (export_format)";
     "cleanup" 1, "cleanup (cleanup_format)";
     "list" 2, "list (list_format)";

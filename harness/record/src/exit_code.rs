@@ -25,7 +25,7 @@ pub enum ExitCode {
     NotRestored,
     /// A limit of the host is too low, such as that of open files: decided before anything ran.
     HostLimit,
-    /// Inconclusive, from `diff`, from `matrix --strict`, or from a run without any figure; or a model differs from hardware in a
+    /// Inconclusive, from `diff` or from `matrix --strict`; or a model differs from hardware in a
     /// row that is not listed.
     Inconclusive,
     /// The records cannot be compared; or an interrupted run cannot go on, because the GPU, the
@@ -88,7 +88,7 @@ impl ExitCode {
             Self::OutputFailed => "output could not be written",
             Self::NotRestored => "host state not restored (run gpubench cleanup)",
             Self::HostLimit => "a limit of the host is too low; nothing ran",
-            Self::Inconclusive => "inconclusive (diff, outliers, fidelity, matrix --strict), or no figure",
+            Self::Inconclusive => "inconclusive (diff, outliers, fidelity, matrix --strict)",
             Self::NotComparable => {
                 "records cannot be compared (diff), or a run cannot go on here (matrix --resume)"
             }

@@ -273,7 +273,7 @@ impl Args {
             Some(path) => {
                 let text = read_text("needs", path)?;
                 let file: NeedsFile = toml::from_str(&text)
-                    .map_err(|error| wrong(format!("{}: {error}", path.display())))?;
+                    .map_err(|error| wrong(format!("{}: {}", path.display(), error.message())))?;
                 file.needs
             }
         };

@@ -3,7 +3,7 @@
 //! The measurement is a process of its own, so that a driver that hangs or kills it ends the night
 //! as not measured, and never without a verdict.
 
-mod end;
+pub(super) mod end;
 mod metrics;
 
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ use gpubench_compare::history::History;
 use gpubench_compare::render::{self, Detail};
 use gpubench_host::device::lock::{GpuLock, LockError};
 use gpubench_record::{ExitCode, regular_file};
-use gpubench_reports::format::{self, DeviceLabels};
+use gpubench_reports::format::{self, DeviceLabels, TEXT};
 use gpubench_reports::{RenderOptions, View};
 use gpubench_run::rfc3339_now;
 use gpubench_show::{Labels, Look};
@@ -29,7 +29,7 @@ use gpubench_workloads::user_victim::process_tree::signal_process;
 use rustix::process::Signal;
 use tokio::time::sleep;
 
-use super::common::{exit_codes_help, whole};
+use super::common::{exit_codes_help, versioned_json, whole};
 use super::comparing::{internal, say_left_out, say_warnings};
 use super::diff::baseline;
 use super::many_devices::child::{self, Started};
@@ -40,14 +40,17 @@ use crate::error::output::write_whole;
 use crate::error::{ExpectedError, read_text};
 use crate::verbs::session::{acknowledged, declared, is_record, nights_so_far};
 use crate::verbs::{Opened, Repair, open_scored, report_options, shown};
-use end::{Compared, End, Outcome};
+use end::{Compared, End, Outcome, Verdict};
 
 pub const EXIT_CODES: &[ExitCode] = &ExitCode::BY_PRECEDENCE;
 
 /// Flags of `matrix` that a night decides itself.
 pub const DECIDED: [&str; 4] = ["out", "resume", "nights", "full"];
 /// Flags that the measurement does not have, with a value.
-const OWN: [&str; 6] = ["--reports", "--metrics", "--push", "--baseline", "--limit", "--wait"];
+const OWN: [&str; 7] =
+    ["--reports", "--metrics", "--push", "--baseline", "--limit", "--wait", "--format"];
+
+const JSON: &str = "json";
 
 /// The folder of records that are being measured, in that of nights.
 const STAGING: &str = ".staging";
@@ -176,6 +179,15 @@ impl Night<'_> {
                 self.args.folder.display()
             );
             return Err(ExpectedError::usage(text, Some("name another folder, or its parent")));
+        }
+        if ![TEXT, JSON].contains(&matrix.format.as_str()) {
+            let text = "a night prints its verdict (accepted: text, json); reports go to --reports";
+            return Err(ExpectedError::usage(text, None));
+        }
+        let metrics = self.metrics();
+        if metrics.exists() && !metrics.is_dir() {
+            let text = format!("{} is no folder, and metrics are files in one", metrics.display());
+            return Err(ExpectedError::usage(text, Some("name a folder with --metrics")));
         }
         let several = "a night measures one GPU (accepted: one --device; a night for each GPU)";
         matrix.devices.one().map(|_| ()).map_err(|_| ExpectedError::usage(several, None))
@@ -368,7 +380,11 @@ impl Night<'_> {
             end.code = end.code.worst(error.exit_code());
             end.reason += &format!("; {error}");
         }
-        self.ui.print(&format!("nightly: {}\n", end.words()))?;
+        let record = self.record.is_dir().then_some(self.record.as_path());
+        self.ui.print(&match self.args.matrix.format == JSON {
+            true => versioned_json("nightly", &Verdict::of(&end, record))?,
+            false => format!("nightly: {}\n", end.words()),
+        })?;
         Ok(end.code)
     }
 

@@ -389,6 +389,7 @@ fn detectable_in_words(rows: &[Detectable]) -> String {
         return "smallest change detected: unknown".to_owned();
     }
     let mut sources: Vec<&str> = rows.iter().map(|row| row.source.as_str()).collect();
+    sources.sort_unstable();
     sources.dedup();
     let (found, sources) = (list(&found, "and"), list(&sources, "or"));
     format!("smallest change detected (80 % power): {found}; spread of blocks {sources}")

@@ -75,7 +75,7 @@ mod tests {
     use schemars::{JsonSchema, Schema};
     use serde_json::{Value, json};
 
-    use super::super::{command, export, history, plan};
+    use super::super::{command, export, history, nightly, plan};
     use super::{ALL, versioned};
     use crate::verbs::recovery::UndoReport;
     use crate::verbs::{Rehearsed, listing, watch};
@@ -124,6 +124,7 @@ mod tests {
             ("rehearsal", schema_of::<Vec<Rehearsed>>()),
             ("watch", schema_of::<watch::line::Line>()),
             ("cleanup", schema_of::<UndoReport>()),
+            ("nightly", schema_of::<nightly::end::Verdict<'_>>()),
             ("export", schema_of::<export::Exported>()),
             ("pins", schema_of::<history::PinsJson>()),
             ("prune", schema_of::<history::PruneJson>()),

@@ -6,7 +6,7 @@
 
 use statrs::function::beta::beta_reg;
 
-use super::summary::moments;
+use super::summary::{mean, moments};
 use crate::effect::Effect;
 use crate::estimate::{NoEstimate, require_finite_result, require_positive, require_series};
 
@@ -52,17 +52,19 @@ pub fn between_sessions(first: &[f64], second: &[f64]) -> Result<Effect, NoEstim
     Ok(Effect { se: (pooled * (1.0 / n + 1.0 / m)).sqrt(), df, ..unequal })
 }
 
-/// One new session against `K` baseline sessions: `se = s * sqrt(1 + 1/K)`, `df = K - 1`.
+/// The mean of `M` new sessions against `K` baseline sessions: `se = s * sqrt(1/M + 1/K)`,
+/// `df = K - 1`.
 ///
-/// The prediction interval of one further observation (Hahn and Meeker, "Statistical Intervals",
-/// 1991, ch. 4): a new session outside it differs from the baseline. `n` is K.
+/// The prediction interval of the mean of further observations (Hahn and Meeker, "Statistical
+/// Intervals", 1991, ch. 4): new sessions outside it differ from the baseline, by whose spread they
+/// are judged. `n` is K.
 /// Fails with [`NoEstimate::TooFew`] for under two baseline sessions, [`NoEstimate::NotFinite`].
-pub fn new_against_baseline(baseline: &[f64], new: f64) -> Result<Effect, NoEstimate> {
-    require_series("new sessions", &[new], 1)?;
+pub fn new_against_baseline(baseline: &[f64], new: &[f64]) -> Result<Effect, NoEstimate> {
+    require_series("new sessions", new, 1)?;
     let base = moments(baseline)?;
-    let k = f64::from(base.n);
-    let value = require_finite_result("difference", new - base.mean)?;
-    Ok(Effect { value, se: base.sd * (1.0 + 1.0 / k).sqrt(), df: k - 1.0, n: base.n })
+    let (k, m) = (f64::from(base.n), new.len() as f64);
+    let value = require_finite_result("difference", mean(new)? - base.mean)?;
+    Ok(Effect { value, se: base.sd * (1.0 / m + 1.0 / k).sqrt(), df: k - 1.0, n: base.n })
 }
 
 /// The spread between sessions of one machine, estimated from A/A sessions.
@@ -251,13 +253,17 @@ mod tests {
 
     #[test]
     fn a_new_session_uses_the_prediction_interval() {
-        let actual = new_against_baseline(&B, -0.10).unwrap();
+        let actual = new_against_baseline(&B, &[-0.10]).unwrap();
         close(actual.value, 0.0278);
         // B.std(ddof=1) * sqrt(1 + 1/5); half width t.ppf(.975, 4) * that
         close(actual.se, 0.009_404_254_356_407_005);
         let interval = actual.interval(Confidence::P95).unwrap();
         close(interval.hi - actual.value, 0.026_110_395_975_881_256);
         assert_eq!((actual.df, actual.n), (4.0, 5));
+        // B.std(ddof=1) * sqrt(1/2 + 1/5)
+        let two = new_against_baseline(&B, &[-0.11, -0.09]).unwrap();
+        close(two.value, 0.0278);
+        close(two.se, actual.se * (0.7_f64 / 1.2).sqrt());
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn equal_sessions_differ_significantly_in_one_of_twenty() {
         });
         let of_prediction = rate(seed, |rng| {
             let baseline: Vec<f64> = (0..10).map(|_| night(rng)).collect();
-            excludes_zero(new_against_baseline(&baseline, night(rng)).unwrap())
+            excludes_zero(new_against_baseline(&baseline, &[night(rng)]).unwrap())
         });
         assert!(FALSE_POSITIVES.contains(&of_welch), "seed {seed}: {of_welch}");
         assert!(FALSE_POSITIVES.contains(&of_prediction), "seed {seed}: {of_prediction}");

@@ -283,16 +283,30 @@ const fn advice(code: i32) -> &'static str {
              folder called stubs"
         }
         46 => {
-            ": another process has the GPU in EXCLUSIVE_PROCESS mode, or a container lacks its \
-             device node; nvidia-smi -q -d COMPUTE, ls -l /dev/nvidia*"
+            ": another process has the GPU in EXCLUSIVE_PROCESS mode, a container lacks its device \
+             node, or a vGPU its license; nvidia-smi -q -d COMPUTE, ls -l /dev/nvidia*, nvidia-smi \
+             -q | grep -i license"
+        }
+        100 | 101 => {
+            ": CUDA has no device here: MIG mode without an instance, CUDA_VISIBLE_DEVICES, or a \
+             container without it; nvidia-smi -L"
+        }
+        214 => {
+            ": an error of the memory that ECC cannot correct; nvidia-smi -q -d ECC, then \
+             nvidia-smi --gpu-reset"
         }
         222 => {
             ": the library of the driver is older than its kernel module or of another container; \
              nvidia-smi prints both versions"
         }
+        304 => {
+            ": the system refuses a call of the driver, as a seccomp profile or a sandbox does; \
+             dmesg, or a run outside of it"
+        }
         802 => {
-            ": NVSwitch systems need nvidia-fabricmanager of the driver's version; systemctl \
-             status nvidia-fabricmanager"
+            ": NVSwitch systems need nvidia-fabricmanager of the driver's version (systemctl \
+             status nvidia-fabricmanager), and confidential computing a GPU that is set ready \
+             (nvidia-smi conf-compute -srs 1)"
         }
         803 => {
             ": library and kernel module of the driver have different versions; cat \
@@ -307,6 +321,10 @@ const fn advice(code: i32) -> &'static str {
              ls -l /tmp/nvidia-mps, end it by nvidia-cuda-mps-control"
         }
         807 => ": the MPS server starts or recovers; its log is /var/log/nvidia-mps/server.log",
+        999 => {
+            ": the driver does not say why; /dev/nvidia-uvm may be missing or not have survived a \
+             suspend (nvidia-modprobe -c 0 -u), else dmesg | grep -i -e nvrm -e xid"
+        }
         _ => "",
     }
 }

@@ -101,7 +101,7 @@ pub(super) fn readable(estimate: &Estimate) -> Estimate {
     }
 }
 
-fn ends(estimate: &Estimate) -> [String; 2] {
+pub(super) fn ends(estimate: &Estimate) -> [String; 2] {
     [outwards(estimate.lo, -1.0), outwards(estimate.hi, 1.0)]
 }
 

@@ -10,7 +10,7 @@ use gpubench_record::{
 };
 use gpubench_show::{Block, Labels, Line, Page, clean, list};
 
-use super::figures::{one_line, value};
+use super::figures::{ends, one_line, value};
 use super::screen::{ROWS_MAX, places};
 use super::{RenderOptions, document};
 use crate::matrix::faults::summary;
@@ -325,7 +325,8 @@ fn missed(row: &MatrixRow, thresholds: &Thresholds) -> Option<String> {
             ];
             let missed = bounds.into_iter().find(|(_, bound)| jitter.hi > *bound);
             missed.map(|(level, bound)| {
-                format!("misses {level}: the jitter ends at {}, above {bound:.2}", value(jitter.hi))
+                let [_, hi] = ends(jitter);
+                format!("misses {level}: the jitter ends at {hi}, above {bound:.2}")
             })
         }
         (None, None) => None,
@@ -345,14 +346,14 @@ fn missed_rate(
     ];
     for (level, bound) in bounds {
         if retention.lo < bound {
-            let whole = if retention.hi < bound { "ends at" } else { "begins at" };
-            let end = if retention.hi < bound { retention.hi } else { retention.lo };
-            let end = value(end);
+            let [lo, hi] = ends(retention);
+            let (whole, end) =
+                if retention.hi < bound { ("ends at", hi) } else { ("begins at", lo) };
             return Some(format!("misses {level}: the retention {whole} {end}, below {bound:.2}"));
         }
         let short = guarantee.filter(|one| level != "L1" && one.lo < thresholds.guarantee_l3);
         if let Some(short) = short {
-            let (lo, bound) = (value(short.lo), thresholds.guarantee_l3);
+            let ([lo, _], bound) = (ends(short), thresholds.guarantee_l3);
             return Some(format!("misses {level}: the guarantee begins at {lo}, below {bound:.2}"));
         }
     }
@@ -378,9 +379,14 @@ fn overall(record: &RunRecord, variant: &str, label: &str) -> Option<String> {
     })
 }
 
-/// Every axis with a row whose level ends as low as the overall one.
+/// Every axis with a row whose level ends as low as the overall one, where that is decided with a
+/// decided level.
 fn weakest_axes(record: &RunRecord, overall: &OverallRow) -> Vec<String> {
-    let low = |level: &str| level.split("..").next().map(str::to_owned);
+    let is_decided = overall.level.as_ref().is_some_and(|level| !level.contains(".."));
+    let low = |level: &str| match level.split_once("..") {
+        None => Some(level.to_owned()),
+        Some((low, _)) => (!is_decided).then(|| low.to_owned()),
+    };
     let least = overall.level.as_deref().and_then(low);
     let is_least = |axis: &&String| {
         let own = record.matrix.iter().filter(|row| row.variant == overall.variant);

@@ -53,7 +53,10 @@ pub enum QueryError {
         source: NvmlError,
     },
     /// The driver has no device.
-    #[error("the driver lists no device")]
+    #[error(
+        "the driver lists no device: its module could not start one (RmInitAdapter in dmesg), or \
+         this container has none"
+    )]
     NoneListed,
     /// NVML does not report a fact that is required.
     #[error("NVML does not report the {what}: {}", words(source))]
@@ -91,6 +94,14 @@ fn words(error: &NvmlError) -> String {
             "NVML_ERROR_RESET_REQUIRED",
             "the GPU needs a reset; nvidia-smi --gpu-reset, else reboot",
         ),
+        NvmlError::OperatingSystem => (
+            "NVML_ERROR_OPERATING_SYSTEM",
+            "the system or a control group refuses the device; start the container with its GPU, \
+             and under WSL nvidia-smi must work first",
+        ),
+        NvmlError::NotFound => {
+            ("NVML_ERROR_NOT_FOUND", "NVML has nothing of this name; nvidia-smi -L")
+        }
         other => return other.to_string(),
     };
     format!("{error} ({name}): {causes}")
@@ -200,6 +211,9 @@ impl Nvml {
                 DeviceKey::Uuid(uuid) => library.device_by_uuid(begun_by(&library, uuid)),
                 DeviceKey::PciAddress(address) => library.device_by_pci_bus_id(address.as_str()),
             };
+            if device.is_err() && library.device_count() == Ok(0) {
+                return Err(QueryError::NoneListed);
+            }
             let device = device.map_err(|source| QueryError::Device {
                 which: match key {
                     DeviceKey::Index(index) => index.to_string(),

@@ -7,7 +7,7 @@ use gpubench_stats::Confidence;
 use gpubench_stats::proportion::trials_for_lower_limit;
 
 use super::need::{Bound, Figure, Need, Rows, What};
-use super::{SHARING, admits_one_tenant, instances, properties};
+use super::{Finding, SHARING, admits_one_tenant, instances, properties};
 
 /// Minutes of a run that measures one axis under one mechanism, and that decides rows whose
 /// intervals straddle what is needed.
@@ -210,5 +210,64 @@ impl Command<'_> {
     }
 }
 
+/// What is unknown of a mechanism that did not run, with one command for all: that of rates without
+/// its axis, with the faults of another.
+pub(super) fn of_every_need(open: &[Finding]) -> Option<Finding> {
+    let commands = || open.iter().filter_map(|found| found.measure.as_ref());
+    let (faults, others): (Vec<_>, Vec<_>) =
+        commands().partition(|(command, _)| command.contains(" --faults"));
+    let measure = match (others.first(), faults.first()) {
+        (Some((command, minutes)), Some((of_faults, more))) => {
+            let flags = faults_of(of_faults);
+            Some((format!("{} {flags}", without_axis(command)), minutes + more))
+        }
+        (Some((command, minutes)), None) => Some((without_axis(command), *minutes)),
+        (None, of_faults) => of_faults.map(|one| (*one).clone()),
+    };
+    let found = open.first()?.clone();
+    Some(Finding { need: "every need".to_owned(), figure: None, measure, ..found })
+}
+
+fn without_axis(command: &str) -> String {
+    let mut words: Vec<&str> = command.split(' ').collect();
+    if let Some(at) = words.iter().position(|word| *word == "--axis") {
+        words.drain(at..(at + 2).min(words.len()));
+    }
+    words.join(" ")
+}
+
+/// The flags of faults of a command; a class that its axis names becomes their value.
+fn faults_of(command: &str) -> String {
+    let class = command.split(' ').find_map(|word| word.strip_prefix("fault/"));
+    let flags = command.split(' ').skip_while(|word| !word.starts_with("--faults"));
+    let flags = flags.take_while(|word| *word != "--allow-reconfigure");
+    let flags = flags.collect::<Vec<_>>().join(" ");
+    match class {
+        Some(class) => flags.replacen("--faults", &format!("--faults={class}"), 1),
+        None => flags,
+    }
+}
+
 /// The place of the profile among the flags.
 const PROFILE: &str = "{profile}";
+
+#[cfg(test)]
+mod tests {
+    use super::{faults_of, without_axis};
+
+    #[test]
+    fn one_command_measures_rates_and_faults() {
+        let rates = "gpubench matrix --mechanism mig --axis bandwidth --for-minutes 5 --x";
+        assert_eq!(without_axis(rates), "gpubench matrix --mechanism mig --for-minutes 5 --x");
+        for (command, flags) in [
+            ("gpubench matrix --axis fault/mmu --faults --allow-reconfigure", "--faults=mmu"),
+            (
+                "gpubench matrix --axis fault --faults=oom --fault-trials 72",
+                "--faults=oom --fault-trials 72",
+            ),
+            ("gpubench matrix --axis fault --faults", "--faults"),
+        ] {
+            assert_eq!(faults_of(command), flags);
+        }
+    }
+}

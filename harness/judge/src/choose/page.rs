@@ -5,6 +5,7 @@ use gpubench_show::{Block, Cell, Line, Page, Paint, Table, VIRTUAL_TITLE, list, 
 use serde_json::{Value, json};
 
 use super::cost::host_time_ns;
+use super::measure::of_every_need;
 use super::need::{Need, Step};
 use super::{Candidate, Finding, Verdict, is_of_model, ranked};
 
@@ -251,8 +252,7 @@ impl Answer<'_> {
             let mut open: Vec<Finding> = one.findings.clone();
             open.retain(|found| found.verdict == Verdict::Unknown);
             if !one.cost.is_measured {
-                open.truncate(1);
-                open.iter_mut().for_each(|found| *found = of_every_need(found));
+                open = of_every_need(&open).into_iter().collect();
             }
             for found in open {
                 let same = groups.iter_mut().find(|(known, _)| {
@@ -404,18 +404,6 @@ impl Answer<'_> {
             })),
         })
     }
-}
-
-/// What is unknown of a mechanism that did not run, with the command without an axis.
-fn of_every_need(found: &Finding) -> Finding {
-    let measure = found.measure.as_ref().map(|(command, minutes)| {
-        let mut words: Vec<&str> = command.split(' ').collect();
-        if let Some(at) = words.iter().position(|word| *word == "--axis") {
-            words.drain(at..(at + 2).min(words.len()));
-        }
-        (words.join(" "), *minutes)
-    });
-    Finding { need: "every need".to_owned(), figure: None, measure, ..found.clone() }
 }
 
 /// The needs that are unknown.

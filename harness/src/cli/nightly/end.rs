@@ -1,14 +1,19 @@
 //! How a night ends: its outcome, the exit code, and the words for it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use gpubench_compare::Session;
-use gpubench_compare::diff::{BASELINE_MIN, DiffRow, Report, Verdict};
+use gpubench_compare::diff::{
+    BASELINE_MIN, DiffRow, Figures, Options, Report, Verdict as Of, diff,
+};
 use gpubench_compare::history::{Acknowledged, History, IDENTITY};
 use gpubench_compare::render::{alert_words, undecided};
 use gpubench_compare::session::Row;
 use gpubench_record::{ExitCode, RunRecord, counted, on_one_line};
 use gpubench_reports::format::DeviceLabels;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 // The files of a night in its folder of reports.
 pub const MATRIX: &str = "gpubench-matrix.txt";
@@ -123,6 +128,34 @@ impl End {
     }
 }
 
+/// The JSON of the verb.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "gpubench nightly")]
+pub struct Verdict<'a> {
+    /// `passed`, `regressed` or `not measured`.
+    outcome: &'a str,
+    /// The exit code.
+    exit: u8,
+    /// What was compared, what got worse, or why nothing was measured.
+    reason: String,
+    /// Whether it passed with undecided rows, or with nothing to compare with.
+    warning: bool,
+    /// The folder of the record, where there is one.
+    record: Option<&'a Path>,
+}
+
+impl<'a> Verdict<'a> {
+    pub fn of(end: &End, record: Option<&'a Path>) -> Self {
+        Self {
+            outcome: end.outcome.as_str(),
+            exit: end.code.code(),
+            reason: on_one_line(&end.reason),
+            warning: end.warning.is_some(),
+            record,
+        }
+    }
+}
+
 /// The end of a night with a record, which its measurement left with this exit code.
 pub fn of(
     run: &RunRecord,
@@ -148,7 +181,7 @@ pub fn of(
     if let Compared::With(report) = compared
         && report.exit_code() == ExitCode::Regression
     {
-        let reason = format!("isolation got worse: {}", rows(report, Verdict::Regressed));
+        let reason = format!("isolation got worse: {}", rows(report, Of::Regressed));
         return match acknowledged(report, known).filter(|_| lost.is_empty()) {
             Some(by) => {
                 End::passed(format!("{reason}; acknowledged: {by}"), Some(ExitCode::Regression))
@@ -166,7 +199,8 @@ pub fn of(
             Row::Invalid(why) | Row::NotMeasured(why) => Some(why.as_str()),
             Row::Measured(_) | Row::Counted(_) => None,
         });
-        let reason = format!("no row has figures: {}", why.unwrap_or("none was planned"));
+        let why = run.incomplete_reason.as_deref().or(why).unwrap_or("none was planned");
+        let reason = format!("no row has figures: {why}");
         return End::not_measured(code.worst(ExitCode::NothingRan), reason);
     }
     if !lost.is_empty() {
@@ -188,7 +222,9 @@ pub fn of(
                 0 => "with nothing".to_owned(),
                 rows => format!("across events alone, {} not worse", counted(rows, "row")),
             };
-            let open = undecided(found.nights);
+            let fewer =
+                of_gpu().filter(|one| is_comparable(one, tonight)).cloned().collect::<Vec<_>>();
+            let open = undecided(found.nights).or_else(|| worse_than_few(tonight, &fewer));
             let open = open.map_or_else(String::new, |rows| format!("; undecided: {rows}"));
             (format!("measured, and compared {with}{open}: {why}"), Some(ExitCode::NotComparable))
         }
@@ -200,10 +236,32 @@ pub fn of(
     End::passed(reason, warning)
 }
 
+/// Whether nights before have the facts of this one that decide figures.
+fn is_comparable(one: &Session, tonight: &Session) -> bool {
+    let facts = IDENTITY.iter().chain(&["driver"]);
+    facts.into_iter().all(|fact| one.facts.get(*fact) == tonight.facts.get(*fact))
+}
+
+/// Rows beyond their margin against nights that are too few to decide; `None` without one.
+fn worse_than_few(tonight: &Session, fewer: &[Session]) -> Option<String> {
+    let report = diff(fewer, std::slice::from_ref(tonight), &Options::default()).ok()?;
+    let is_worse = |row: &DiffRow| {
+        let of_worse = |one: &Figures| {
+            one.lo * one.hi > 0.0
+                && one.change * row.key.metric.worse() > 0.0
+                && one.change.abs() >= one.margin
+        };
+        row.verdict == Of::Inconclusive && row.figures.as_ref().is_some_and(of_worse)
+    };
+    let rows = rows_of(&report, is_worse);
+    let nights = counted(fewer.len(), "night");
+    (!rows.is_empty()).then(|| format!("{rows} against {nights}"))
+}
+
 /// Rows that are shown not to be worse after an event.
 fn crossed(nights: &History) -> usize {
     let all = nights.series.iter().flat_map(|series| &series.crossings);
-    all.filter(|one| matches!(one.verdict, Verdict::Unchanged | Verdict::Improved)).count()
+    all.filter(|one| matches!(one.verdict, Of::Unchanged | Of::Improved)).count()
 }
 
 /// By what a person acknowledged every row that got worse, since the nights of the comparison.
@@ -211,7 +269,7 @@ fn acknowledged<'a>(report: &Report, known: &'a [Acknowledged]) -> Option<&'a st
     let since = report.before.iter().map(|one| &one.started_at).max()?;
     let of = |verdict| report.rows.iter().filter(move |row| row.primary && row.verdict == verdict);
     let covers = |one: &&Acknowledged| {
-        one.at > *since && of(Verdict::Regressed).all(|row| one.rows.contains(&name(row)))
+        one.at > *since && of(Of::Regressed).all(|row| one.rows.contains(&name(row)))
     };
     known.iter().find(covers).map(|one| one.what.as_str())
 }
@@ -230,7 +288,7 @@ fn passed(report: &Report) -> (String, Option<ExitCode>) {
     let decided = (counts.unchanged + counts.improved) as usize;
     let nights = counted(report.before.len(), "night");
     let reason = format!("{} compared with {nights}, none got worse", counted(decided, "row"));
-    let open = [rows(report, Verdict::Inconclusive), lost_rows(report)];
+    let open = [rows(report, Of::Inconclusive), lost_rows(report)];
     let open: Vec<String> = open.into_iter().filter(|one| !one.is_empty()).collect();
     if open.is_empty() && decided > 0 {
         return (reason, None);
@@ -239,8 +297,12 @@ fn passed(report: &Report) -> (String, Option<ExitCode>) {
 }
 
 /// Primary rows with this verdict, with their change.
-fn rows(report: &Report, verdict: Verdict) -> String {
-    let of = report.rows.iter().filter(|row| row.primary && row.verdict == verdict);
+fn rows(report: &Report, verdict: Of) -> String {
+    rows_of(report, |row| row.verdict == verdict)
+}
+
+fn rows_of(report: &Report, is_meant: impl Fn(&DiffRow) -> bool) -> String {
+    let of = report.rows.iter().filter(|row| row.primary && is_meant(row));
     of.map(|row| {
         let change =
             row.figures.as_ref().map_or_else(String::new, |one| match row.key.metric.is_log() {

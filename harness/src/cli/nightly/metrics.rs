@@ -89,6 +89,9 @@ pub fn outcome(end: &End, device: DeviceLabels) -> String {
     gauges.add("night", "1 for the outcome of the last night.", outcomes);
     let code = f64::from(end.code.code());
     gauges.add("night_exit_code", "Exit code of the last night.", [(Vec::new(), code)]);
+    let warns = f64::from(u8::from(end.warning.is_some()));
+    let help = "1 where the last night passed with undecided rows or nothing to compare with.";
+    gauges.add("night_warning", help, [(Vec::new(), warns)]);
     let help = "When the last night ended, in seconds since 1970, measured or not.";
     gauges.add("night_timestamp_seconds", help, [(Vec::new(), now.as_secs() as f64)]);
     gauges.text + "# EOF\n"

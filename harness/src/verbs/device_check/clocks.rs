@@ -93,8 +93,12 @@ impl Clocks {
             let text = "free: the clock varies, so it is not locked to one value";
             return ("free", text.to_owned());
         }
-        let greatest = max_mhz.is_some_and(|greatest| min >= f64::from(greatest));
-        if greatest {
+        let Some(greatest) = max_mhz else {
+            let text = "constant; NVML does not report the greatest clock, so whether this one is \
+                        locked is unknown";
+            return ("unknown", text.to_owned());
+        };
+        if min >= f64::from(greatest) {
             let text = "at its maximum: a lock at this clock has no effect under this load";
             return ("greatest", text.to_owned());
         }

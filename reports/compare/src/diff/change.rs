@@ -127,8 +127,10 @@ impl Change {
                 return Err(NoEstimate::TooFew { what: "sessions of a side", have: 0, need: 1 });
             }
             (&[_], &[_]) => single(blocks(before[0]), blocks(after[0]), history)?,
-            (baseline, &[new]) => (new_against_baseline(baseline, new)?, Basis::Prediction),
-            (&[new], baseline) => {
+            (baseline, new) if is_of_baseline(baseline, new) => {
+                (new_against_baseline(baseline, new)?, Basis::Prediction)
+            }
+            (new, baseline) if is_of_baseline(baseline, new) => {
                 let mirrored = new_against_baseline(baseline, new)?;
                 let value = -mirrored.value;
                 (Effect { value, ..mirrored }, Basis::Prediction)
@@ -144,6 +146,12 @@ impl Change {
             session_sd: session_sd(&one, &two, history),
         })
     }
+}
+
+/// Whether the spread of one side judges the few sessions of the other: those of a long baseline
+/// also where there are two, whose own spread says little.
+const fn is_of_baseline(baseline: &[f64], new: &[f64]) -> bool {
+    new.len() == 1 || new.len() < SESSIONS_MIN && baseline.len() >= BASELINE_MIN
 }
 
 fn single(
@@ -181,7 +189,7 @@ pub(super) const fn unattributable(
         Basis::Blocks => Some("one session a side"),
         Basis::Prediction if more >= BASELINE_MIN => None,
         Basis::Prediction => Some("one session on a side"),
-        Basis::Trials if fewer == 1 && more >= BASELINE_MIN => None,
+        Basis::Trials if more >= BASELINE_MIN => None,
         Basis::Sessions | Basis::Trials if fewer >= SESSIONS_MIN => None,
         Basis::Sessions | Basis::Trials => Some("fewer than 3 sessions on a side"),
     }
@@ -227,6 +235,9 @@ mod tests {
             (&ten[..3], &ten[3..6], None, Basis::Sessions, true),
             (&ten[..3], &ten[3..5], None, Basis::Sessions, false),
             (&ten[..], &[0.1][..], None, Basis::Prediction, true),
+            (&ten[..], &[0.1, 0.1][..], None, Basis::Prediction, true),
+            (&[0.1, 0.1][..], &ten[..], None, Basis::Prediction, true),
+            (&[0.1, 0.1][..], &ten[..9], None, Basis::Sessions, false),
             (&[0.1][..], &ten[..9], None, Basis::Prediction, false),
             (&[0.0][..], &[0.1][..], None, Basis::Blocks, false),
             (&[0.0][..], &[0.1][..], Some(few), Basis::Blocks, false),

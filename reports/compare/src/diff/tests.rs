@@ -229,7 +229,7 @@ fn each_conclusion_has_its_comparison_and_its_first_line() {
             &other[..],
             NotComparable,
             20,
-            "not comparable: name the facts that differ on purpose",
+            "not comparable: driver differs; on purpose: --vary driver",
         ),
         (
             &before,

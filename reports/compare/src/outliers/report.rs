@@ -142,7 +142,7 @@ impl Peers {
             return Ok(Self { ..*self });
         }
         let rest: Vec<f64> = [&logs[..at], &logs[at + 1..]].concat();
-        let one = new_against_baseline(&rest, logs[at])?;
+        let one = new_against_baseline(&rest, &logs[at..=at])?;
         let centre = logs[at] - one.value;
         Ok(Self {
             median: centre,

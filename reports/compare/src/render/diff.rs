@@ -186,7 +186,9 @@ fn with_charts(report: &Report) -> Page {
     let more = changed.len().saturating_sub(LEAD_MAX);
     lead.extend((more > 0).then(|| Line::new(format!("and {more} more, in the table")).into()));
     lead.extend(intervals::charts(report).into_iter().map(Block::Chart));
-    let at = 1 + usize::from(report.kind == DeviceKind::Virtual);
+    // The first notice is the title, which a page has already.
+    page.blocks.remove(0);
+    let at = usize::from(report.kind == DeviceKind::Virtual);
     page.blocks.splice(at..at, lead);
     page
 }
@@ -289,14 +291,14 @@ fn title(report: &Report) -> String {
         .filter(|one| one.treatment == Treatment::Varied)
         .map(|one| format!("{} {}", one.fact, arrow(&one.before, &one.after)))
         .collect();
-    let varied = if varied.is_empty() { String::new() } else { varied.join(", ") + "   " };
+    let varied = if varied.is_empty() { String::new() } else { varied.join(", ") + " | " };
     let days = [report.before.first(), report.after.last()];
     let mut days: Vec<&str> =
         days.into_iter().flatten().filter_map(|one| one.started_at.get(..10)).collect();
     days.dedup();
     let days = days.join(" -> ");
     format!(
-        "{varied}{}   {} + {} sessions   {days}",
+        "{varied}{} | {} + {} sessions | {days}",
         report.product,
         report.before.len(),
         report.after.len()

@@ -1,10 +1,11 @@
 //! The comparison as JUnit XML: one case for each primary row. A regression is a failure, an
 //! undecided row is skipped and never a pass. The first case stands for the comparison.
 
-use gpubench_record::DeviceKind;
+use gpubench_record::{DeviceKind, ExitCode};
 use gpubench_show::clean;
 use quick_junit::{NonSuccessKind, Report as Suites, TestCase, TestCaseStatus, TestSuite};
 
+use super::summary::conclusion;
 use super::{RenderError, VIRTUAL_TITLE};
 use crate::diff::{DiffRow, Report, Verdict};
 
@@ -26,12 +27,15 @@ pub(super) fn diff(report: &Report) -> Result<String, RenderError> {
 fn whole(report: &Report) -> TestCase {
     let counts = &report.counts;
     let decided = counts.regressed + counts.improved + counts.unchanged > 0;
-    let status = match (report.comparable, decided) {
-        (false, _) => {
+    let status = match (report.comparable, decided, report.exit_code()) {
+        (false, ..) => {
             with_message(TestCaseStatus::non_success(NonSuccessKind::Error), &report.attribution)
         }
-        (true, false) => with_message(TestCaseStatus::skipped(), "no row is decided"),
-        (true, true) => TestCaseStatus::success(),
+        (true, false, _) => with_message(TestCaseStatus::skipped(), "no row is decided"),
+        (true, true, ExitCode::Inconclusive) => {
+            with_message(TestCaseStatus::skipped(), &conclusion(report))
+        }
+        (true, true, _) => TestCaseStatus::success(),
     };
     let mut case = TestCase::new("comparable and decided", status);
     case.set_classname("diff");

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubench_record::counted;
 
 use crate::diff::change::Basis;
-use crate::diff::{Conclusion, Counts, DiffRow, KnownFrom, Report, Verdict};
+use crate::diff::comparability::is_known;
+use crate::diff::{Conclusion, Counts, DiffRow, KnownFrom, Report, Treatment, Verdict};
 
 /// One sentence each.
 pub(super) fn lines(report: &Report) -> Vec<String> {
@@ -161,8 +162,12 @@ fn detectable(report: &Report) -> Option<String> {
     changes.sort_by(f64::total_cmp);
     let percent = |at: usize| changes.get(at).map(|change| 100.0 * change);
     let last = changes.len().checked_sub(1)?;
+    let figures = report.rows.iter().filter_map(|row| row.figures.as_ref());
+    let is_within =
+        figures.clone().count() > 0 && figures.clone().all(|one| one.basis == Basis::Blocks);
+    let within = if is_within { ", if sessions do not differ" } else { "" };
     Some(format!(
-        "detectable (80 % power): {:.1} % in the median row, {:.1} % to {:.1} % by row",
+        "detectable (80 % power{within}): {:.1} % in the median row, {:.1} % to {:.1} % by row",
         percent(last / 2)?,
         percent(0)?,
         percent(last)?
@@ -187,9 +192,20 @@ pub(super) fn conclusion(report: &Report) -> String {
     };
     match report.conclusion {
         Conclusion::NotComparable => {
-            "not comparable: name the facts that differ on purpose with --vary, or use --force; \
-             gpubench compare shows other GPUs side by side"
-                .to_owned()
+            let refused =
+                report.differences.iter().filter(|one| one.treatment == Treatment::Refused);
+            let facts: Vec<&str> = refused.map(|one| one.fact.as_str()).collect();
+            let differs = if facts.len() == 1 { "differs" } else { "differ" };
+            let known: Vec<&str> = facts.iter().copied().filter(|fact| is_known(fact)).collect();
+            let vary = match known.len() == facts.len() {
+                true => format!("on purpose: --vary {}, ", known.join(",")),
+                false => String::new(),
+            };
+            format!(
+                "not comparable: {} {differs}; {vary}in spite of it: --force, other GPUs side by \
+                 side: gpubench compare",
+                facts.join(", ")
+            )
         }
         Conclusion::Regression => {
             format!("REGRESSED: {}", changed(counts.regressed, Verdict::Regressed))
@@ -214,8 +230,13 @@ pub(super) fn conclusion(report: &Report) -> String {
 
 /// The title of a page, which stands alone in a list of tabs: with the drivers.
 pub(super) fn page_title(report: &Report, title: &str) -> String {
+    let title = format!("gpubench diff: {}", title.replace(" | ", ", "));
+    // It names a driver that was varied.
+    if title.contains(": driver ") || title.contains(", driver ") {
+        return title;
+    }
     let drivers = report.before.iter().chain(&report.after).map(|one| one.driver.as_str());
     let drivers: BTreeSet<&str> = drivers.filter(|driver| !driver.is_empty()).collect();
     let drivers = drivers.into_iter().collect::<Vec<_>>().join(", ");
-    format!("gpubench diff: {}, driver {drivers}", title.replace("   ", ", "))
+    format!("{title}, driver {drivers}")
 }
