@@ -8,8 +8,8 @@ const COLUMN_MIN: usize = 3;
 /// Keeps a number and its `%` on one line.
 const TIED: &str = "\u{a0}%";
 
-/// A longer word may break at its joints without harm to the reader: the longest name of a mechanism
-/// does not.
+/// A longer word may break at its joints without harm to the reader; the longest name of a
+/// mechanism does not.
 const WORD_MAX: usize = 17;
 
 /// Breaks lines inside the cells so that a row takes at most `limit` columns, with `border` columns

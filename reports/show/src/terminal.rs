@@ -14,7 +14,7 @@ use crate::model::{Block, Cell, Kind, Line, Look, MISSING_TEXT, Page, Paint, Tab
 const BORDER: usize = 3;
 
 /// A text of more lines in a narrower column is squeezed, and reads better behind its name.
-const LINES_MAX: usize = 3;
+const LINES_MAX: usize = 5;
 const NARROW: usize = 16;
 
 /// A longer item of a list has a line of its own.

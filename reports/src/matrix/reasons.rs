@@ -87,7 +87,8 @@ pub(super) fn reasons(
         if !selection.has_fault(row.aggressor.as_deref()) {
             continue;
         }
-        let fault = row.aggressor.as_deref().filter(|_| row.is_of_fault() && row.survival.is_none());
+        let is_open = row.is_of_fault() && row.survival.is_none();
+        let fault = row.aggressor.as_deref().filter(|_| is_open);
         match (row.outcome.outcome, fault) {
             (OutcomeKind::Inconclusive | OutcomeKind::Failed, Some(fault)) => {
                 groups.add(Subject::Row, reason, &format!("{axis}/{fault}"), &label);

@@ -211,15 +211,14 @@ impl Nvml {
                 DeviceKey::Uuid(uuid) => library.device_by_uuid(begun_by(&library, uuid)),
                 DeviceKey::PciAddress(address) => library.device_by_pci_bus_id(address.as_str()),
             };
-            if device.is_err() && library.device_count() == Ok(0) {
-                return Err(QueryError::NoneListed);
-            }
-            let device = device.map_err(|source| QueryError::Device {
-                which: match key {
-                    DeviceKey::Index(index) => index.to_string(),
-                    DeviceKey::Uuid(text) | DeviceKey::PciAddress(text) => text.clone(),
-                },
-                source,
+            let device = device.map_err(|source| match (library.device_count(), key) {
+                (Ok(0), _) => QueryError::NoneListed,
+                (_, DeviceKey::Index(index)) => {
+                    QueryError::Device { which: index.to_string(), source }
+                }
+                (_, DeviceKey::Uuid(text) | DeviceKey::PciAddress(text)) => {
+                    QueryError::Device { which: text.clone(), source }
+                }
             })?;
             device.uuid().map_err(|source| QueryError::Fact { what: "UUID", source })?
         };

@@ -143,6 +143,19 @@ fn row_of(key: &RowKey) -> String {
     format!("{} {} {}", key.variant, key.axis, key.metric.as_str())
 }
 
+/// The row of a series that looks worse across its last event, and that too few nights leave open.
+pub(super) fn undecided(series: &SeriesReport) -> Option<AlertRow> {
+    let last = series.crossings.last()?;
+    let figures = last.figures.as_ref()?;
+    let is_apart = figures.lo * figures.hi > 0.0;
+    let is_worse = is_apart && figures.change * series.key.metric.worse() > 0.0;
+    (last.verdict == Verdict::Inconclusive && is_worse).then(|| AlertRow {
+        row: row_of(&series.key),
+        change: figures.change,
+        gpus: [name_of(series)].into(),
+    })
+}
+
 /// The alerts of these series; `families` share the error of a false one.
 pub(super) fn of(
     series: &[SeriesReport],

@@ -53,6 +53,9 @@ pub struct History {
     pub series: Vec<SeriesReport>,
     /// Rows that changed together, the worse ones first.
     pub alerts: Vec<Alert>,
+    /// Rows that look worse across the last event of a series, and that too few nights leave open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undecided: Vec<AlertRow>,
     /// GPUs that stopped reporting.
     pub missing: Vec<Missing>,
     /// Exit status.
@@ -217,6 +220,7 @@ impl History {
             has_virtual: sessions.iter().any(is_virtual),
             lost,
             alerts: alerts::of(&series, margins, families)?,
+            undecided: series.iter().filter_map(alerts::undecided).collect(),
             missing: alerts::missing(&ordered, by),
             series,
             exit: 0,

@@ -13,7 +13,7 @@ use gpubench_show::{Block, Cell, Chart, Line, Look, Page, Table};
 use super::figures::{figure_or_bound, of_change};
 use super::{Detail, Format, RenderError, VIRTUAL_TITLE, written};
 use crate::diff::Verdict;
-use crate::history::{Alert, ChangePoint, Crossing, History, LABEL, Night, SeriesReport};
+use crate::history::{Alert, AlertRow, ChangePoint, Crossing, History, LABEL, Night, SeriesReport};
 use crate::session::{Metric, RowKey};
 use chart::chart;
 pub(super) use chart::fitting;
@@ -74,19 +74,16 @@ fn title(history: &History) -> String {
 
 /// Rows that look worse across the last event of a series, and that too few nights leave open.
 pub fn undecided(history: &History) -> Option<String> {
-    let rows = history.series.iter().filter_map(|series| {
-        let last = series.crossings.last()?;
-        let figures = last.figures.as_ref()?;
-        let (metric, is_apart) = (series.key.metric, figures.lo * figures.hi > 0.0);
-        let is_worse = is_apart && figures.change * metric.worse() > 0.0;
-        (last.verdict == Verdict::Inconclusive && is_worse).then(|| {
-            let key = &series.key;
-            let change = of_change(metric, figures.change);
-            format!("{} {} {} {change}", key.variant, key.axis, metric.as_str())
-        })
-    });
+    let rows = history.undecided.iter().map(|row| format!("{} {}", row.row, change_of(row)));
     let rows: Vec<String> = rows.collect();
     (!rows.is_empty()).then(|| some(rows))
+}
+
+fn change_of(row: &AlertRow) -> String {
+    match row.row.rsplit(' ').next() == Some(Metric::Jitter.as_str()) {
+        true => format!("{:+.2} medians", row.change),
+        false => format!("{:+.1} %", 100.0 * row.change),
+    }
 }
 
 fn some(all: Vec<String>) -> String {
@@ -103,17 +100,12 @@ pub fn alert_words(history: &History, alert: &Alert) -> String {
     let gpus: BTreeSet<_> =
         history.series.iter().filter_map(|one| one.identity.get("uuid")).collect();
     let rows = alert.rows.iter().map(|row| {
-        let metric = row.row.rsplit(' ').next().unwrap_or_default();
-        let change = match metric == Metric::Jitter.as_str() {
-            true => format!("{:+.2} medians", row.change),
-            false => format!("{:+.1} %", 100.0 * row.change),
-        };
         let on = match row.gpus.len() {
             1 if gpus.len() == 1 => String::new(),
             n if n > 1 && n == gpus.len() => format!(" on all {n} GPUs"),
             _ => format!(" on {}", some(row.gpus.iter().cloned().collect())),
         };
-        format!("{} {change}{on}", row.row)
+        format!("{} {}{on}", row.row, change_of(row))
     });
     let word = if alert.worse { "worse" } else { "better" };
     let known = alert.acknowledged.as_ref();

@@ -61,6 +61,7 @@ fn of(series: Vec<SeriesReport>) -> History {
         lost: Vec::new(),
         series,
         alerts: Vec::new(),
+        undecided: Vec::new(),
         missing: Vec::new(),
         exit: 0,
     }
