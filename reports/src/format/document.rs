@@ -6,9 +6,7 @@ use super::figures::{MISSING_TEXT, confidence};
 use super::{RenderOptions, VIRTUAL_TITLE, curves, faults, matrix, neighbours, results, tables};
 use crate::matrix::Selection;
 use gpubench_record::calibration::ObservationCost;
-use gpubench_record::{
-    Axis, DeviceKind, MACHINE_GUESSES, Plan, Provenance, RunRecord, counted,
-};
+use gpubench_record::{Axis, DeviceKind, MACHINE_GUESSES, Plan, Provenance, RunRecord, counted};
 use gpubench_show::{Block, Notes, Page, Table, clean};
 use std::borrow::Cow;
 
