@@ -111,6 +111,11 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let name = format!("{}-{}", rfc3339_now().replace(':', "-"), std::process::id());
     let night = Night { args, ui, record: args.folder.join(&name), name };
+    // A wrong command line leaves nothing behind.
+    if let Err(error) = night.check() {
+        ui.error(&error);
+        return night.say(&End::not_measured(error.exit_code(), error.to_string()));
+    }
     let end = night.end().unwrap_or_else(|error| {
         ui.error(&error);
         End::not_measured(error.exit_code(), error.to_string())
@@ -128,7 +133,6 @@ struct Night<'a> {
 
 impl Night<'_> {
     fn end(&self) -> Result<End, ExpectedError> {
-        self.check()?;
         for file in end::FILES {
             let path = self.args.reports.join(file);
             match std::fs::remove_file(&path) {
@@ -380,9 +384,14 @@ impl Night<'_> {
             end.code = end.code.worst(error.exit_code());
             end.reason += &format!("; {error}");
         }
+        self.say(&end)
+    }
+
+    /// Prints the verdict, the last line.
+    fn say(&self, end: &End) -> Result<ExitCode, ExpectedError> {
         let record = self.record.is_dir().then_some(self.record.as_path());
         self.ui.print(&match self.args.matrix.format == JSON {
-            true => versioned_json("nightly", &Verdict::of(&end, record))?,
+            true => versioned_json("nightly", &Verdict::of(end, record))?,
             false => format!("nightly: {}\n", end.words()),
         })?;
         Ok(end.code)
