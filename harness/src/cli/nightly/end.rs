@@ -218,13 +218,15 @@ pub fn of(
             return End::not_measured(ExitCode::NotComparable, reason);
         }
         Compared::Nothing(why) => {
+            let fewer: Vec<Session> =
+                of_gpu().filter(|one| is_comparable(one, tonight)).cloned().collect();
+            let few = worse_than_few(tonight, &fewer);
             let with = match crossed(found.nights) {
+                0 if few.is_some() => "with nights that are too few to decide".to_owned(),
                 0 => "with nothing".to_owned(),
                 rows => format!("across events alone, {} not worse", counted(rows, "row")),
             };
-            let fewer =
-                of_gpu().filter(|one| is_comparable(one, tonight)).cloned().collect::<Vec<_>>();
-            let open = undecided(found.nights).or_else(|| worse_than_few(tonight, &fewer));
+            let open = undecided(found.nights).or(few);
             let open = open.map_or_else(String::new, |rows| format!("; undecided: {rows}"));
             (format!("measured, and compared {with}{open}: {why}"), Some(ExitCode::NotComparable))
         }
