@@ -1,11 +1,13 @@
 //! The figures of one cell. In JSON they are one object, with the unit in each name.
 
+mod read;
+
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::exit_code::Outcome;
 use crate::condition::SubAxis;
@@ -48,6 +50,14 @@ macro_rules! figures {
                 &mut self,
             ) -> impl Iterator<Item = (&'static str, &mut Option<f64>)> {
                 [$((stringify!($name), &mut self.$name),)+].into_iter()
+            }
+
+            /// Where the figure with this name in JSON belongs.
+            fn place(&mut self, name: &str) -> Place<'_> {
+                match name {
+                    $(stringify!($name) => Place::Known(&mut self.$name),)+
+                    other => self.place_of_other(other),
+                }
             }
         }
     };
@@ -146,33 +156,26 @@ impl CellFigures {
         self.others.clone().into_iter().chain(known).collect()
     }
 
-    /// Sets a figure by its name in JSON.
-    fn put(&mut self, name: String, value: f64) {
-        if let Some((_, own)) = self.named_mut().find(|(known, _)| *known == name) {
-            *own = Some(value);
-        } else if let Some(tenant) = name.strip_suffix(RATE) {
-            self.tenant(tenant).rate_per_s = Some(value);
+    fn place_of_other(&mut self, name: &str) -> Place<'_> {
+        if let Some(tenant) = name.strip_suffix(RATE) {
+            Place::Known(&mut self.tenant(tenant).rate_per_s)
         } else if let Some(tenant) = name.strip_suffix(GPU_TIME) {
-            self.tenant(tenant).gpu_time_ns = Some(value);
+            Place::Known(&mut self.tenant(tenant).gpu_time_ns)
         } else {
-            self.others.insert(name, value);
+            Place::Other(self.others.entry(name.to_owned()).or_default())
         }
     }
+}
+
+/// Where a figure is kept.
+enum Place<'a> {
+    Known(&'a mut Option<f64>),
+    Other(&'a mut f64),
 }
 
 impl Serialize for CellFigures {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.by_name().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for CellFigures {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut figures = Self::default();
-        for (name, value) in BTreeMap::<String, f64>::deserialize(deserializer)? {
-            figures.put(name, value);
-        }
-        Ok(figures)
     }
 }
 

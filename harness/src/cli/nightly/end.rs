@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gpubench_compare::Session;
 use gpubench_compare::diff::{
-    BASELINE_MIN, DiffRow, Figures, Options, Report, Verdict as Of, diff,
+    BASELINE_MIN, DiffRow, Report, Verdict as Of,
 };
 use gpubench_compare::history::{Acknowledged, History, IDENTITY};
 use gpubench_compare::render::{alert_words, undecided};
@@ -218,15 +218,12 @@ pub fn of(
             return End::not_measured(ExitCode::NotComparable, reason);
         }
         Compared::Nothing(why) => {
-            let fewer: Vec<Session> =
-                of_gpu().filter(|one| is_comparable(one, tonight)).cloned().collect();
-            let few = worse_than_few(tonight, &fewer);
+            let open = undecided(found.nights);
             let with = match crossed(found.nights) {
-                0 if few.is_some() => "with nights that are too few to decide".to_owned(),
+                0 if open.is_some() => "with nights that are too few to decide".to_owned(),
                 0 => "with nothing".to_owned(),
                 rows => format!("across events alone, {} not worse", counted(rows, "row")),
             };
-            let open = undecided(found.nights).or(few);
             let open = open.map_or_else(String::new, |rows| format!("; undecided: {rows}"));
             (format!("measured, and compared {with}{open}: {why}"), Some(ExitCode::NotComparable))
         }
@@ -236,28 +233,6 @@ pub fn of(
         Compared::With(report) => passed(report),
     };
     End::passed(reason, warning)
-}
-
-/// Whether nights before have the facts of this one that decide figures.
-fn is_comparable(one: &Session, tonight: &Session) -> bool {
-    let facts = IDENTITY.iter().chain(&["driver"]);
-    facts.into_iter().all(|fact| one.facts.get(*fact) == tonight.facts.get(*fact))
-}
-
-/// Rows beyond their margin against nights that are too few to decide; `None` without one.
-fn worse_than_few(tonight: &Session, fewer: &[Session]) -> Option<String> {
-    let report = diff(fewer, std::slice::from_ref(tonight), &Options::default()).ok()?;
-    let is_worse = |row: &DiffRow| {
-        let of_worse = |one: &Figures| {
-            one.lo * one.hi > 0.0
-                && one.change * row.key.metric.worse() > 0.0
-                && one.change.abs() >= one.margin
-        };
-        row.verdict == Of::Inconclusive && row.figures.as_ref().is_some_and(of_worse)
-    };
-    let rows = rows_of(&report, is_worse);
-    let nights = counted(fewer.len(), "night");
-    (!rows.is_empty()).then(|| format!("{rows} against {nights}"))
 }
 
 /// Rows that are shown not to be worse after an event.
@@ -300,11 +275,7 @@ fn passed(report: &Report) -> (String, Option<ExitCode>) {
 
 /// Primary rows with this verdict, with their change.
 fn rows(report: &Report, verdict: Of) -> String {
-    rows_of(report, |row| row.verdict == verdict)
-}
-
-fn rows_of(report: &Report, is_meant: impl Fn(&DiffRow) -> bool) -> String {
-    let of = report.rows.iter().filter(|row| row.primary && is_meant(row));
+    let of = report.rows.iter().filter(|row| row.primary && row.verdict == verdict);
     of.map(|row| {
         let change =
             row.figures.as_ref().map_or_else(String::new, |one| match row.key.metric.is_log() {

@@ -143,15 +143,18 @@ fn row_of(key: &RowKey) -> String {
     format!("{} {} {}", key.variant, key.axis, key.metric.as_str())
 }
 
-/// The row of a series that looks worse across its last event, and that too few nights leave open.
+/// The row of a series that looks worse across its last event or in its last nights, and that too
+/// few nights leave open.
 pub(super) fn undecided(series: &SeriesReport) -> Option<AlertRow> {
-    let last = series.crossings.last()?;
-    let figures = last.figures.as_ref()?;
-    let is_apart = figures.lo * figures.hi > 0.0;
-    let is_worse = is_apart && figures.change * series.key.metric.worse() > 0.0;
-    (last.verdict == Verdict::Inconclusive && is_worse).then(|| AlertRow {
+    let across = series.crossings.last().and_then(|last| {
+        let figures = last.figures.as_ref()?;
+        let is_apart = figures.lo * figures.hi > 0.0;
+        let is_worse = is_apart && figures.change * series.key.metric.worse() > 0.0;
+        (last.verdict == Verdict::Inconclusive && is_worse).then_some(figures.change)
+    });
+    across.or(series.open).map(|change| AlertRow {
         row: row_of(&series.key),
-        change: figures.change,
+        change,
         gpus: [name_of(series)].into(),
     })
 }

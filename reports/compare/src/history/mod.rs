@@ -4,6 +4,7 @@
 
 mod alerts;
 mod baseline;
+mod few;
 #[cfg(test)]
 mod tests;
 
@@ -53,7 +54,7 @@ pub struct History {
     pub series: Vec<SeriesReport>,
     /// Rows that changed together, the worse ones first.
     pub alerts: Vec<Alert>,
-    /// Rows that look worse across the last event of a series, and that too few nights leave open.
+    /// Rows that look worse in the last nights of a series, and that too few nights leave open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undecided: Vec<AlertRow>,
     /// GPUs that stopped reporting.
@@ -104,6 +105,9 @@ pub struct SeriesReport {
     /// middle; absent below 18 nights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detectable: Option<f64>,
+    /// The change of the last segment that too few nights leave open.
+    #[serde(skip)]
+    pub(crate) open: Option<f64>,
 }
 
 /// The nights of the segment before an event against those of the segment after it.
@@ -265,6 +269,7 @@ impl SeriesReport {
             deviations: Vec::new(),
             crossings: Vec::new(),
             detectable: None,
+            open: None,
         };
         let mut segments: Vec<Vec<(&str, f64)>> = vec![Vec::new()];
         for (at, session) in sessions.iter().enumerate() {
@@ -293,6 +298,10 @@ impl SeriesReport {
         }
         for segment in &segments {
             report.detectable = report.search(segment, margins)?;
+        }
+        if let Some(last) = segments.last() {
+            let last: Vec<f64> = last.iter().map(|(_, value)| *value).collect();
+            report.open = few::worse(&last, key.metric, margins)?;
         }
         Ok(report)
     }
@@ -323,14 +332,14 @@ impl SeriesReport {
         let ends: Vec<usize> =
             [0].into_iter().chain(points.iter().copied()).chain([values.len()]).collect();
         for around in ends.windows(3) {
-            let (before, after) =
-                (mean(&values[around[0]..around[1]])?, mean(&values[around[1]..around[2]])?);
+            // The search places a change by parts of at least five nights.
+            let at = around[0] + few::step_of(&values[around[0]..around[2]])?;
+            let (before, after) = (mean(&values[around[0]..at])?, mean(&values[at..around[2]])?);
             let change = after - before;
             let size = f64::midpoint(before.abs(), after.abs());
             if change.abs() < margin_of(margins, metric, size) {
                 continue;
             }
-            let at = around[1];
             self.changes.push(ChangePoint {
                 between: [segment[at - 1].0, segment[at].0].map(str::to_owned),
                 change: Figures::unit_of(metric, change),

@@ -345,3 +345,47 @@ fn an_acknowledged_regression_stands_no_more_and_another_row_or_a_later_one_does
     assert_eq!(leak().acknowledged(&by("2026-02-01T00:00:00Z", "mig bandwidth/dram")).exit, 30);
     assert_eq!(leak().acknowledged(&by("2026-01-01T00:00:00", row)).exit, 30);
 }
+
+/// Without an event, a loss in nights that are too few for a search is named, and nothing else.
+#[test]
+fn a_loss_in_few_nights_is_named_and_quiet_nights_are_not() {
+    let open = |count, lost| {
+        let of = |at| ("1", if at < count - lost { -1.0 } else { -1.2 });
+        let found = history(&nights(count, 3, of), &[]);
+        let detail = render::Detail::Full;
+        let text = render::history(&found, Format::Text, detail, Look::PIPED).unwrap();
+        let verdict = match (found.exit, found.undecided.is_empty()) {
+            // From eight nights on a drift has a test of its own.
+            (30, _) => "REGRESSED",
+            (_, false) => "UNDECIDED",
+            (_, true) => "no regression stands",
+        };
+        assert!(text.starts_with(verdict), "{lost} of {count}: {text}");
+        found.undecided.first().map(|row| row.change)
+    };
+    for (count, lost) in [(2, 1), (5, 1), (5, 4), (9, 3), (12, 1), (12, 4), (40, 2)] {
+        let change = open(count, lost).unwrap_or_default();
+        assert!((change + 0.18).abs() < 0.04, "{lost} of {count}: {change}");
+    }
+    for count in [1, 2, 5, 9, 12, 40] {
+        assert_eq!(open(count, 0), None, "{count} quiet nights");
+    }
+    let series = (0..1000).map(|seed| 2 + (seed % 18) as usize).zip(0..1000);
+    let false_ones = series
+        .filter(|(count, seed)| {
+            let quiet = nights(*count, *seed, |_| ("1", -1.0));
+            !history(&quiet, &[]).undecided.is_empty()
+        })
+        .count();
+    // The nights spread by 1 %, and the margin is 5 %.
+    assert!(false_ones <= 5, "{false_ones} of 1000");
+}
+
+/// Parts of a search have five nights; the change is where the values change.
+#[test]
+fn a_change_is_placed_where_the_values_change_not_where_a_part_of_the_search_ends() {
+    let found = history(&nights(24, 2, |at| ("1", if at < 20 { -1.0 } else { -1.3 })), &[]);
+    let [change] = found.series[0].changes.as_slice() else { panic!("{:?}", found.series[0]) };
+    assert_eq!(change.between, ["n019", "n020"]);
+    assert!((change.change + 0.26).abs() < 0.02, "{change:?}");
+}

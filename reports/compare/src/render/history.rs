@@ -72,7 +72,7 @@ fn title(history: &History) -> String {
     }
 }
 
-/// Rows that look worse across the last event of a series, and that too few nights leave open.
+/// Rows that look worse in the last nights of a series, and that too few nights leave open.
 pub fn undecided(history: &History) -> Option<String> {
     let rows = history.undecided.iter().map(|row| format!("{} {}", row.row, change_of(row)));
     let rows: Vec<String> = rows.collect();

@@ -50,6 +50,7 @@ fn series() -> SeriesReport {
         deviations: vec![Deviation { session: name(16), worse: true }],
         crossings: Vec::new(),
         detectable: Some(0.041),
+        open: None,
     }
 }
 
