@@ -16,7 +16,7 @@ export CARGO_TARGET_DIR="$plain_target/long"
 
 steps=(loom memcheck drd fuzz damage kills formats page scale fleets history machines statistics
     forged contention left profiles nights pairs dataset diff book python spark clients manifests
-    slurm prometheus packages crates hardware aarch64)
+    slurm prometheus packages crates doc deny benches hardware aarch64)
 package=(--locked -p gpubench-workloads)
 
 # The count of committed rows, in every order of execution that the memory model allows.
@@ -342,6 +342,26 @@ step_crates() {
         xargs -n 1 sed -n '/^\[package\]/,/^$/s/^name = "\(.*\)"$/\1/p')
     # shellcheck disable=SC2086
     plain cargo package --locked $(printf ' --package %s' $list)
+}
+
+# The documentation of every package, private items too, without a warning.
+step_doc() {
+    RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" CARGO_TARGET_DIR="$plain_target" RUSTFLAGS="$plain_flags" \
+        cargo doc --release --locked --workspace --no-deps --document-private-items
+}
+
+# Licences, sources and versions of all dependencies, by deny.toml.
+step_deny() {
+    plain sh ci/install-deny.sh
+    PATH="$PWD/target/deny/bin:$PATH" plain cargo deny check --config ci/deny.toml bans licenses sources
+}
+
+# What becomes of a record, held to its baseline in times of a plain parse. For an idle host.
+step_benches() {
+    python3 -m doctest ci/check_benches.py
+    rm -rf "$plain_target/criterion"
+    plain cargo bench --locked -p gpubench --bench record -- --noplot
+    python3 ci/check_benches.py "$plain_target/criterion" ci/benches.txt
 }
 
 # What is run on hardware that is there for 30, 9 and 3 minutes, on the virtual H100. It prints the

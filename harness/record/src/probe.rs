@@ -1,5 +1,5 @@
 //! Probes: checks of tenants that do not produce a throughput. [`step`] has the steps that a tenant
-//! does, [`finding`] what a whole probe found, [`figure`] the figures made from findings.
+//! does, [`finding`] what a whole probe found, and the figures made of it.
 
 mod finding;
 pub mod step;

@@ -1,9 +1,9 @@
 //! Running a plan: starts tenants, sends them messages, and writes events as they happen.
 //!
 //! [`run`] is the coordinator. It owns every wait ([`waits`]), shares an immutable [`Setup`], and
-//! has components that each own their state: the record ([`recorder`]), Xids ([`xids`]), cores
-//! ([`cores`]), mechanisms that have ended ([`ledger`]), the host with its tenants
-//! ([`host_session`]). Functions take the components that they need.
+//! has components that each own their state: the record ([`setup::Recorder`]), Xids ([`xids`]),
+//! cores ([`cores`]), mechanisms that have ended ([`handles::MechanismLedger`]), the host with its
+//! tenants ([`host_session`]). Functions take the components that they need.
 //!
 //! Nothing is judged here. The result is a folder of events and sample logs, which `gate` and
 //! `score` read later.

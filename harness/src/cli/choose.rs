@@ -54,7 +54,7 @@ pub struct Args {
     /// What a mechanism must give (repeat), such as 'dram>=L2' or 'jitter<=0.5'
     #[arg(long, value_name = "NEED", value_parser = need, help_heading = "Needs")]
     need: Vec<Need>,
-    /// File with a table [needs]: need = ["dram>=L2"], tenants, memory, accept-unknown
+    /// File with a table `[needs]`: need = ["dram>=L2"], tenants, memory, accept-unknown
     #[arg(long, value_name = "FILE", help_heading = "Needs")]
     needs: Option<PathBuf>,
     /// Tenants on one GPU, at least 2 by default: more than were measured are unknown

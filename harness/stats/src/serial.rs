@@ -3,7 +3,7 @@
 //!
 //! Correlation makes the number of values below a quantile vary `D` times as much as the binomial
 //! of independent values. The ranks that bracket the quantile are therefore those of `n / D`
-//! values, with `D` the design effect by batch means ([`crate::design_effect`]). `D` is an estimate
+//! values, with `D` the design effect by batch means ([`design_effect`]). `D` is an estimate
 //! from few batches, so the normal quantile is replaced by Student's with one degree of freedom
 //! less than there are batches (Law, "Simulation Modeling and Analysis", ch. 9).
 

@@ -1,6 +1,6 @@
 //! Brings records of format 1.0, the first published one, up to date while they are read.
 //!
-//! Works on JSON. What such a record lacks comes from [`facts`], never from a catalogue.
+//! Works on JSON. What such a record lacks is in tables below, never from a catalogue.
 //! Keys that were only renamed are `serde` aliases in the types of the record.
 
 use gpubench_record::FORMAT_VERSION;

@@ -13,9 +13,9 @@
 //! | service jitter, stalls | [`lone`] |
 //! | growth of the tail at the offered load | [`latency`] |
 //! | median and p99 of the open loop, and their ratios | [`latency`] |
-//! | progress of every tenant | [`progress`] |
+//! | progress of every tenant | [`rates::Progress`] |
 //! | the retention that native and solo cells let expect, which is no figure | [`expected`] |
-//! | the retention of each block, for charts | [`by_block`] |
+//! | the retention of each block, for charts | [`retention_charts`] |
 
 mod cells;
 pub mod expected;

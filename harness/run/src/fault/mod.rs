@@ -1,9 +1,9 @@
 //! Fault trials: victims run, a new process (the injector) causes a fault at an instant, and a new
 //! client requests the device afterwards. Only observations are written.
 //!
-//! [`injection`] runs a trial up to the answers, [`host_action`] chooses what the coordinator does
-//! at the instant, [`auxiliary`] has the processes without a slot, [`injector_end`] decides which
-//! ends of the injector are failures.
+//! [`injection`] runs a trial up to the answers and has the processes without a slot,
+//! [`host_action`] chooses what the coordinator does at the instant, and [`is_failure`] decides
+//! which ends of the injector are failures.
 
 mod injection;
 

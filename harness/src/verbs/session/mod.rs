@@ -113,7 +113,7 @@ pub fn nights_so_far(folder: &Path) -> Result<Sessions, ExpectedError> {
     }
 }
 
-/// As [`nights`], with one mean for each series of the rows to keep: a look at many nights needs
+/// As [`nights()`], with one mean for each series of the rows to keep: a look at many nights needs
 /// little memory. A folder can also be a dataset, which is read in their place.
 pub fn night_means(
     folders: &[PathBuf],

@@ -4,7 +4,7 @@
 //! of its GPU, syncs the line to disk, and then makes the change; [`Guard::restore`] undoes all
 //! changes, last first, and compares the host with the state that was found. If gpubench dies in
 //! between, the journal lists the changes that are left to undo. The guard process undoes them
-//! ([`recover`]); if that is dead too, the next run or `gpubench cleanup` does.
+//! ([`mod@recover`]); if that is dead too, the next run or `gpubench cleanup` does.
 
 mod change;
 pub mod command;
