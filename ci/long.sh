@@ -328,11 +328,13 @@ step_packages() (
     plain sh ci/install-packages.sh
     plain bash ci/packages/build.sh
     plain bash ci/packages/check.sh
-    # From source, as users of cargo do it.
+    # From the packed sources, as users of cargo do it.
     scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-install.XXXXXX")
     trap 'rm -rf "$scratch"' EXIT
-    plain cargo install --path harness --locked --quiet --no-track --root "$scratch"
-    "$scratch/bin/gpubench" --version
+    tar --extract --file target/dist/gpubench-*-src.tar.gz --directory "$scratch"
+    plain cargo install --path "$scratch"/gpubench-*/harness --locked --quiet --no-track \
+        --root "$scratch"
+    "$scratch/bin/gpubench" matrix --device virtual --profile smoke --quiet --out "$scratch/run"
 )
 
 # The packages that are published, each packed and compiled from its archive.

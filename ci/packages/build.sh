@@ -60,21 +60,28 @@ install -m 644 LICENSE-MIT LICENSE-APACHE ci/packages/copyright "$doc/"
 cargo metadata --locked --format-version 1 --filter-platform "$target" |
     python3 ci/packages/third_party.py >"$doc/THIRD-PARTY.txt"
 
+# `pack FOLDER NAME FILE` packs FOLDER as NAME: equal bytes for equal contents.
+pack() {
+    tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
+        --directory "$(dirname "$1")" --transform "s,^$(basename "$1"),$2," "$(basename "$1")" |
+        gzip --no-name --best >"$3"
+}
+
 # The bill of materials. cargo-cyclonedx counts build-dependencies, of which the embedded libraries
 # are made, but writes beside each manifest: it gets a copy of the sources.
 copy=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-packages.XXXXXX")
 trap 'rm -rf "$copy"' EXIT
 git ls-files -z | tar --create --null --files-from - | tar --extract --directory "$copy"
+# The sources, for `cargo install`: the libraries of the virtual GPU are a workspace of their own,
+# which no crate of a registry can hold.
+pack "$copy" "gpubench-$version" "$dist/gpubench-$version-src.tar.gz"
 (cd "$copy" && cargo cyclonedx --quiet --manifest-path harness/Cargo.toml --format json \
     --spec-version 1.5 --target "$target" --override-filename bom)
 bom=gpubench.cdx.json
 mv "$copy/harness/bom.json" "$dist/$bom"
 
-# The archive, for hosts without dpkg: equal bytes for equal contents.
-archive=gpubench-$version-$arch-linux.tar.gz
-tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
-    --directory "$portable" --transform "s,^stage,gpubench-$version," stage |
-    gzip --no-name --best >"$dist/$archive"
+# The archive, for hosts without dpkg.
+pack "$stage" "gpubench-$version" "$dist/gpubench-$version-$arch-linux.tar.gz"
 
 # The changes are in CHANGELOG.md of the sources; Debian's format needs an entry of its own.
 maintainer=${GPUBENCH_MAINTAINER:-$(sed -n 's/^maintainer = "\(.*\)"$/\1/p' harness/Cargo.toml)}

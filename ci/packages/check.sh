@@ -87,7 +87,7 @@ part_symbols() {
 part_files() {
     (cd "$dist" && sha256sum --check --strict SHA256SUMS)
     mkdir "$scratch/archive"
-    tar --extract --file "$dist"/gpubench-*.tar.gz --directory "$scratch/archive"
+    tar --extract --file "$dist"/gpubench-*-linux.tar.gz --directory "$scratch/archive"
     diff -r "$scratch/archive"/gpubench-* "$stage"
     "$tools/bin/python" "$here/check_bom.py" "$dist/gpubench.cdx.json" Cargo.lock
     "$tools/bin/check-jsonschema" --quiet --builtin-schema vendor.github-workflows \
