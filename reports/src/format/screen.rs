@@ -12,6 +12,7 @@ use gpubench_record::{DeviceKind, RunRecord};
 use super::document::{self, left_out, urgent};
 use super::tables::counts;
 use super::{RenderOptions, VIRTUAL_TITLE};
+use crate::matrix::faults::HARMED_BY;
 use crate::matrix::{Glance, NotRun, ReasonGroup, Selection, Standing};
 use gpubench_record::counted;
 use gpubench_show::fit::{width as columns_of, wrap_words};
@@ -22,6 +23,9 @@ pub(super) const ROWS_MAX: usize = 12;
 
 /// Characters of a reason without a level; of a longer one the screen has the beginning.
 const REASON_MAX: usize = 320;
+
+/// Faults that harmed a victim that the screen names.
+const FAULTS_MAX: usize = 5;
 
 /// Lines that the sentences keep while others can be cut, and in the end.
 const SENTENCES_LEAST: [usize; 2] = [7, 3];
@@ -112,7 +116,7 @@ impl Screen<'_> {
         };
         let grid = grid::lines(glance, self.width, self.options.look);
         let foot = self.foot(record, glance);
-        let gaps = 1 + usize::from(!glance.rows.is_empty());
+        let gaps = usize::from(!glance.rows.is_empty());
         let fixed = virtual_title.len() + grid.len() + foot.len() + gaps;
         let part = |lines: Vec<String>, least| Part { lines, least };
         let parts = vec![
@@ -133,20 +137,18 @@ impl Screen<'_> {
         let bold = |lines: &[String]| -> Vec<String> {
             lines.iter().map(|line| bold(line, self.options.look)).collect()
         };
-        let gap = vec![String::new()];
-        let before_grid = if grid.is_empty() { Vec::new() } else { gap.clone() };
+        let before_grid = vec![String::new(); usize::from(!grid.is_empty())];
         let all = [
             &bold(&virtual_title),
             &bold(run),
             &bold(notices),
+            &bold(sentences),
             figures,
             &before_grid,
             &grid,
             claims,
             not_run,
-            &gap,
             legend,
-            &bold(sentences),
             open,
             &foot,
         ];
@@ -166,7 +168,16 @@ impl Screen<'_> {
 
     fn figures(&self, record: &RunRecord, glance: &Glance) -> Vec<String> {
         let text = match glance.rows.is_empty() {
-            true => "No mechanism ran with a neighbour: there is no figure.".to_owned(),
+            true if self.options.selection.axes.is_empty() => {
+                "No mechanism ran with a neighbour: there is no figure.".to_owned()
+            }
+            true => {
+                let axes = self.options.selection.axes.iter().map(|axis| clean(axis));
+                let axes: Vec<String> = axes.collect();
+                let run = axes.join(",");
+                let axes = list(&axes, "or");
+                format!("The record has no figure of {axes}: matrix --axis {run} measures it.")
+            }
             false => facts::figures(record, glance),
         };
         wrap_words(&text, self.width, ["", ""])
@@ -213,7 +224,11 @@ impl Screen<'_> {
             return Vec::new();
         }
         let cells = || glance.rows.iter().flat_map(|row| row.cells.iter().flatten());
-        let has = |standing| cells().any(|cell| cell.standing == standing);
+        let has = |standing| {
+            let is_empty = || glance.rows.iter().any(|row| row.cells.iter().any(Option::is_none));
+            cells().any(|cell| cell.standing == standing)
+                || (standing == Standing::Waived && is_empty())
+        };
         let signs = Standing::LEGEND.into_iter().chain([Standing::Waived]);
         let signs = signs
             .filter(|one| !matches!(one, Standing::Failed | Standing::Waived) || has(*one))
@@ -233,9 +248,10 @@ impl Screen<'_> {
     fn open(&self, groups: &[ReasonGroup]) -> Vec<String> {
         let lines = groups.iter().flat_map(|group| {
             let such_as = if group.differs { ", for example" } else { "" };
-            let is_cut = self.width < usize::MAX && group.reason.len() > REASON_MAX;
-            let reason =
-                if is_cut { first_of(&group.reason) } else { Cow::Borrowed(&*group.reason) };
+            let reason = match self.width {
+                usize::MAX => Cow::Borrowed(&*group.reason),
+                _ => in_few(&group.reason),
+            };
             self.wrap(&format!("? {}{such_as}: {reason}", places(group)))
         });
         lines.collect()
@@ -317,6 +333,19 @@ pub(super) fn answer(record: &RunRecord, options: &RenderOptions) -> Vec<String>
 fn in_short(reason: &str) -> &str {
     let end = [": ", " ("].iter().filter_map(|mark| reason.find(mark)).min();
     end.map_or(reason, |end| &reason[..end])
+}
+
+/// A reason as the screen has it: of many faults the first ones, of a long reason the beginning.
+fn in_few(reason: &str) -> Cow<'_, str> {
+    let names = reason.strip_prefix(HARMED_BY).map(|names| names.split(", "));
+    match names.map(Iterator::collect::<Vec<_>>) {
+        Some(names) if names.len() > FAULTS_MAX => {
+            let (first, more) = (names[..FAULTS_MAX - 1].join(", "), names.len() - FAULTS_MAX + 1);
+            Cow::Owned(format!("{HARMED_BY}{first} and {more} more (all: --why)"))
+        }
+        _ if reason.len() > REASON_MAX => first_of(reason),
+        _ => Cow::Borrowed(reason),
+    }
 }
 
 /// The first statement of a long reason, with the names of what its parentheses explain.

@@ -101,13 +101,14 @@ fn cell(record: &RunRecord, id: &str, page: &mut Page) {
 }
 
 /// Words of warnings that tell what was found, and doubt nothing.
-const FINDINGS: [&str; 13] = [
+const FINDINGS: [&str; 14] = [
     "% of the limit",
     "service jitter is",
     "N' against N",
     "tail at the offered load",
     "no limit is set",
     "information leak",
+    "no part of the level",
     "of a reservation",
     "marked pages",
     "were kept out",
@@ -235,8 +236,11 @@ fn fault(record: &RunRecord, row: &MatrixRow, label: &str) -> String {
         |one| format!("no victim harmed in {} of {}", one.contained, counted(one.trials, "trial")),
     );
     let reason = row.outcome.reason.as_deref().map(without_levels);
-    let reason = reason.map_or_else(String::new, |why| format!("; {why}"));
-    clean(&format!("fault/{name} of {label}: {level}; {trials}{reason}"))
+    // Who was harmed, the codes and the times.
+    let mut texts = row.warnings.iter();
+    let found = texts.find_map(|text| Some(text.split_once(" of them with 95 %, ")?.1));
+    let rest: String = [found, reason].iter().flatten().map(|text| format!("; {text}")).collect();
+    clean(&format!("fault/{name} of {label}: {level}; {trials}{rest}"))
 }
 
 /// The rule of proportions.
@@ -363,11 +367,16 @@ fn missed_rate(
 fn overall(record: &RunRecord, variant: &str, label: &str) -> Option<String> {
     let row = record.overall.iter().find(|row| row.variant == variant)?;
     let weakest = weakest_axes(record, row);
-    let open: Vec<String> = row.unmeasured_axes.iter().map(|axis| clean(axis)).collect();
-    let without = match open.is_empty() {
-        true => String::new(),
-        false => format!("; without a level: {}", list(&open, "and")),
+    let ran = |axis: &&String| {
+        let mut own = record.matrix.iter().filter(|one| one.variant == variant);
+        own.any(|one| one.axis == **axis && one.outcome.outcome != OutcomeKind::Waived)
     };
+    let (open, not_run): (Vec<_>, Vec<_>) = row.unmeasured_axes.iter().partition(ran);
+    let names = |axes: Vec<&String>| axes.iter().map(|axis| clean(axis)).collect::<Vec<_>>();
+    let parts = [("without a level", names(open)), ("not run", names(not_run))];
+    let parts = parts.iter().filter(|(_, axes)| !axes.is_empty());
+    let without = parts.map(|(what, axes)| format!("; {what}: {}", list(axes, "and")));
+    let without: String = without.collect();
     Some(match (row.level.as_deref(), &weakest[..]) {
         (Some(level), []) => format!("overall of {label}: {}{without}", clean(level)),
         (Some(level), axes) => {
@@ -400,7 +409,8 @@ fn weakest_axes(record: &RunRecord, overall: &OverallRow) -> Vec<String> {
     }
 }
 
-/// Each selected axis of a mechanism that has no row with a figure, and why.
+/// Each selected axis of a mechanism that has no row with a figure, and why; without a selection
+/// each axis that a skip of the plan names.
 fn not_run(record: &RunRecord, selection: &Selection, variant: &str, label: &str) -> Vec<String> {
     let own = || record.matrix.iter().filter(|row| row.variant == variant);
     let ran = |axis: &str| {
@@ -425,7 +435,13 @@ fn not_run(record: &RunRecord, selection: &Selection, variant: &str, label: &str
         let reason = own().find_map(|row| row.outcome.reason.as_deref());
         return vec![because(label, reason.unwrap_or("the record has no row of it"), None)];
     }
-    let missing = selection.axes.iter().filter(|axis| *axis != OVERALL && !ran(axis));
+    let skipped = record.plan.skips.iter().filter(|skip| skip.variant == variant);
+    let skipped = skipped.filter_map(|skip| skip.axis.clone()).filter(|axis| !axis.contains('/'));
+    let wanted: Vec<String> = match selection.axes.is_empty() {
+        true => skipped.collect(),
+        false => selection.axes.clone(),
+    };
+    let missing = wanted.iter().filter(|axis| *axis != OVERALL && !ran(axis));
     let of_axis = |axis: &String| {
         let what = format!("{} of {label}", if axis == "fault" { "faults" } else { axis });
         let name = axis.split_once('/').map_or(axis.as_str(), |(name, _)| name);

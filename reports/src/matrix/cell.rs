@@ -21,7 +21,7 @@ pub enum Standing {
     Bounded,
     /// L3.
     Strong,
-    /// Cannot be measured here.
+    /// Did not run.
     Waived,
 }
 
@@ -51,7 +51,7 @@ impl Standing {
             Self::None => "none (L0)",
             Self::Open => "inconclusive",
             Self::Failed => "failed",
-            Self::Waived => "cannot run here",
+            Self::Waived => "not run",
         }
     }
 

@@ -112,6 +112,9 @@ fn held(tallies: &[&FaultTally]) -> String {
     format!("{}/{} held, {each}", contained(tallies), tallies.len())
 }
 
+/// What the names of faults that harmed a victim follow.
+pub(crate) const HARMED_BY: &str = "a victim was harmed by: ";
+
 /// The faults that harmed a victim; without one, how many trials give a level.
 fn note(tallies: &[&FaultTally], is_decided: bool, rows: &[&MatrixRow]) -> Option<String> {
     if let Some(doubt) = tallies.iter().find_map(|tally| tally.doubt.as_ref()) {
@@ -120,7 +123,7 @@ fn note(tallies: &[&FaultTally], is_decided: bool, rows: &[&MatrixRow]) -> Optio
     let harmful = tallies.iter().filter(|tally| tally.contained < tally.trials);
     let harmful: Vec<String> = harmful.map(|tally| clean(&tally.fault)).collect();
     if !harmful.is_empty() {
-        return Some(format!("a victim was harmed by: {}", harmful.join(", ")));
+        return Some(format!("{HARMED_BY}{}", harmful.join(", ")));
     }
     if is_decided {
         return None;

@@ -1,5 +1,7 @@
 //! Why rows, blocks and cells are in doubt: grouped, counted, with the worst figure and the cure.
 
+use std::collections::BTreeSet;
+
 use gpubench_record::{CellResult, Gate, GateResult, GateScope, OutcomeKind, RunRecord};
 
 use super::cell::Standing;
@@ -106,9 +108,11 @@ pub(super) fn reasons(
         }
         // The table of faults has what those of faults say.
         let warnings = row.warnings.iter().filter(|_| !row.is_of_fault());
+        let mut keys = BTreeSet::new();
         for warning in warnings.filter(|text| !is_of_a_gate(text)) {
             let key = pattern(&beginning(warning));
-            groups.add_keyed(Subject::Warning, key, warning, axis, &label);
+            let count = usize::from(keys.insert(key.clone()));
+            groups.add_keyed(Subject::Warning, key, warning, axis, &label).count += count;
         }
     }
     for cell in record.cells.iter().filter(|cell| is_shown(record, cell, selection)) {
@@ -139,7 +143,7 @@ fn of_cell(groups: &mut Groups, cell: &CellResult, label: &str) {
         };
         let name = gate.gate.as_str();
         let key = format!("{name}{costs}");
-        groups.add_keyed(Subject::Cell, key.clone(), &key, &condition, label);
+        groups.add_keyed(Subject::Cell, key.clone(), &key, &condition, label).count += 1;
         groups.worst(&key, gate);
     }
     if failed.is_empty() && cell.outcome.outcome != OutcomeKind::Measured {
@@ -157,10 +161,18 @@ struct Groups {
 
 impl Groups {
     fn add(&mut self, subject: Subject, reason: &str, place: &str, label: &str) {
-        self.add_keyed(subject, pattern(reason), reason, place, label);
+        self.add_keyed(subject, pattern(reason), reason, place, label).count += 1;
     }
 
-    fn add_keyed(&mut self, subject: Subject, key: String, reason: &str, place: &str, label: &str) {
+    /// The group of a key with this place; the caller counts.
+    fn add_keyed(
+        &mut self,
+        subject: Subject,
+        key: String,
+        reason: &str,
+        place: &str,
+        label: &str,
+    ) -> &mut ReasonGroup {
         let reason = clean(reason);
         let key = (subject, key);
         let known = self.keys.iter().position(|known| *known == key);
@@ -179,7 +191,6 @@ impl Groups {
             });
         }
         let group = &mut self.all[at];
-        group.count += 1;
         if group.reason != reason {
             group.differs = true;
             // The example is the one with the largest number.
@@ -193,6 +204,7 @@ impl Groups {
             Some((_, labels)) => labels.push(label),
             None => group.places.push((place, vec![label])),
         }
+        group
     }
 
     /// Keeps the figure of a gate that is farthest beyond its limit.

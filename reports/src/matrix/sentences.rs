@@ -30,8 +30,12 @@ pub(super) fn sentences(all: &[Standings]) -> Vec<String> {
     }
     let mut sentences: Vec<String> = nothing_isolates(all).into_iter().collect();
     let mut groups: Vec<(Achieved<'_>, Vec<&str>)> = Vec::new();
+    let undecided = undecided_everywhere(all);
     for (label, cells) in all {
-        let achieved = Achieved::of(cells);
+        let mut achieved = Achieved::of(cells);
+        let open = achieved.open.len();
+        achieved.open.retain(|noun| !undecided.contains(noun));
+        achieved.lacks |= achieved.isolates() && achieved.open.len() < open;
         match groups.iter_mut().find(|(known, _)| *known == achieved) {
             Some((_, labels)) => labels.push(label),
             None => groups.push((achieved, vec![label])),
@@ -46,7 +50,21 @@ pub(super) fn sentences(all: &[Standings]) -> Vec<String> {
     }
     let predicates = groups.iter().map(|(achieved, labels)| achieved.sentence(labels));
     sentences.extend(predicates.flatten());
+    let any_decided = groups.iter().any(|(achieved, _)| !achieved.is_undecided());
+    if !undecided.is_empty() && any_decided {
+        sentences.push(format!("Undecided for all: {}.", list(&undecided, "and")));
+    }
     sentences
+}
+
+/// The resources that are open for every mechanism that was measured in them, of several.
+fn undecided_everywhere(all: &[Standings]) -> Vec<&str> {
+    let nouns = all.first().map_or(&[][..], |(_, cells)| cells).iter().enumerate();
+    let is_open = |at: usize| {
+        let cells: Vec<Standing> = all.iter().filter_map(|(_, cells)| cells[at].1).collect();
+        cells.len() > 1 && cells.iter().all(|one| matches!(one, Standing::Open | Standing::Failed))
+    };
+    nouns.filter(|(at, _)| is_open(*at)).map(|(_, (noun, _))| noun.as_str()).collect()
 }
 
 /// The resources that no mechanism isolates or bounds, where every mechanism has a level.
@@ -87,7 +105,7 @@ impl<'a> Achieved<'a> {
             }
         }
         // Mechanisms that isolate something read alike whatever they do not isolate.
-        let isolates = !achieved.strong.is_empty() || !achieved.bounded.is_empty();
+        let isolates = achieved.isolates();
         achieved.lacks = achieved.lacks || (isolates && !achieved.partial.is_empty());
         if isolates {
             achieved.partial.clear();
@@ -98,6 +116,10 @@ impl<'a> Achieved<'a> {
             achieved.open.fill("everything");
         }
         achieved
+    }
+
+    const fn isolates(&self) -> bool {
+        !self.strong.is_empty() || !self.bounded.is_empty()
     }
 
     /// Whether something was measured and nothing decided.

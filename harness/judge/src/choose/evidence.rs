@@ -25,6 +25,8 @@ pub(super) struct Evidence {
     pub reason: Option<String>,
     /// Those of its record; the largest number where it does not depend on them.
     pub tenants: u32,
+    /// What a table of levels has in place of its bounds.
+    pub instead: Option<String>,
 }
 
 impl Evidence {
@@ -82,9 +84,10 @@ fn ends_together(records: &[&RunRecord], variant: &str, what: &What) -> Option<E
     let is_hit = rows.axis == Some(Axis::Fault)
         && properties.has_threads()
         && is_fatal(rows.part.as_deref(), properties);
-    let figure = no_victim(properties).filter(|_| is_hit)?.to_owned();
-    let figure = Some(figure);
-    Some(Evidence { lo: 0.0, hi: 0.0, shown: 0.0, figure, ..none("fault", String::new()) })
+    let why = no_victim(properties).filter(|_| is_hit)?;
+    let (figure, instead) = (Some(why.to_owned()), Some("-".to_owned()));
+    let reason = format!("not run, because {why}");
+    Some(Evidence { lo: 0.0, hi: 0.0, shown: 0.0, figure, instead, ..none("fault", reason) })
 }
 
 /// How many faults harmed a victim, of those that a need is about.
@@ -109,7 +112,8 @@ pub(super) fn harmed(records: &[&RunRecord], variant: &str, need: &Need) -> Opti
 pub(super) fn none(key: &str, reason: String) -> Evidence {
     let (lo, hi) = (f64::NEG_INFINITY, f64::INFINITY);
     let (key, tenants) = (key.to_owned(), u32::MAX);
-    Evidence { key, lo, hi, shown: lo, figure: None, reason: Some(reason), tenants }
+    let (reason, instead) = (Some(reason), None);
+    Evidence { key, lo, hi, shown: lo, figure: None, reason, tenants, instead }
 }
 
 /// The planned aggressors of rates beside which no jitter was measured: one more row, without
@@ -140,8 +144,9 @@ fn without_jitter(records: &[&RunRecord], variant: &str, all: &[Evidence]) -> Op
         counted(planned, "aggressor"),
         list(&missing, "and")
     );
-    (!missing.is_empty())
-        .then(|| Evidence { figure: worst.figure.clone(), ..none("jitter", reason) })
+    let (figure, found) = (worst.figure.clone(), page::levels([worst.lo, worst.hi]));
+    let instead = Some(format!("{found} of {some}/{planned}"));
+    (!missing.is_empty()).then(|| Evidence { figure, instead, ..none("jitter", reason) })
 }
 
 fn of_record(run: &RunRecord, variant: &str, what: &What) -> Vec<Evidence> {
@@ -230,7 +235,8 @@ fn rows_of(
             row.outcome.reason.clone().or_else(|| Some("its interval straddles it".to_owned()));
         let figure = Some(format!("{} {figure}{place}", row.axis_path()));
         let shown = recorded(row).filter(|_| is_level).unwrap_or(lo);
-        Evidence { key, lo, hi, shown, figure, reason, tenants: run.plan.tenants }
+        let tenants = run.plan.tenants;
+        Evidence { key, lo, hi, shown, figure, reason, tenants, instead: None }
     })
     .collect()
 }
@@ -248,15 +254,8 @@ fn tails(run: &RunRecord, variant: &str, rows: &Rows) -> Vec<Evidence> {
         }
         let reason = Some("its interval straddles it".to_owned());
         let figure = Some(format!("{figure} beside {beside}"));
-        Some(Evidence {
-            key: format!("tail {beside}"),
-            lo,
-            hi,
-            shown: lo,
-            figure,
-            reason,
-            tenants: run.plan.tenants,
-        })
+        let (key, tenants) = (format!("tail {beside}"), run.plan.tenants);
+        Some(Evidence { key, lo, hi, shown: lo, figure, reason, tenants, instead: None })
     });
     found.collect()
 }
@@ -331,7 +330,7 @@ fn throughput(run: &RunRecord, variant: &str, rows: &Rows) -> Vec<Evidence> {
         let figure = format!("throughput in devices {} beside {}", shown(&row.stp), row.aggressor);
         let ([lo, hi], tenants) = (ends(&row.stp), row.tenants);
         let reason = Some("its interval straddles it".to_owned());
-        Evidence { key, lo, hi, shown: lo, figure: Some(figure), reason, tenants }
+        Evidence { key, lo, hi, shown: lo, figure: Some(figure), reason, tenants, instead: None }
     })
     .collect()
 }

@@ -76,9 +76,19 @@ pub struct Candidate {
     pub findings: Vec<Finding>,
     /// The bounds of each column of [`page::columns`], which needs are compared with.
     pub isolation: Vec<[f64; 2]>,
-    /// The levels of the same columns as the records have them, and why they are open.
-    pub shown: Vec<([f64; 2], Option<String>)>,
+    /// The levels of the same columns as the records have them.
+    pub shown: Vec<Shown>,
     pub cost: Cost,
+}
+
+/// The levels of one column as the records have them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    pub bounds: [f64; 2],
+    /// The same in a table: of jitter beside a part of the aggressors with that part.
+    pub text: String,
+    /// Why they are open, or were not measured.
+    pub why: Option<String>,
 }
 
 /// Whether its figures are predictions of a model.
@@ -151,7 +161,7 @@ pub fn ranked(candidates: &[Candidate], accept_unknown: bool) -> Vec<&Candidate>
     let percent = |share: f64| (100.0 * share).round() as u64;
     named.sort_by_cached_key(|one| {
         let mut levels: Vec<u8> =
-            one.shown.iter().map(|([worse, _], _)| worse.max(0.0) as u8).collect();
+            one.shown.iter().map(|one| one.bounds[0].max(0.0) as u8).collect();
         levels.sort_unstable();
         let work = one.cost.throughput.as_ref();
         let work = work.map(|ends| ends.each_ref().map(|end| percent(end.value)));
@@ -205,9 +215,12 @@ struct View {
 }
 
 impl View {
-    fn into_shown(self) -> ([f64; 2], Option<String>) {
-        let is_open = page::levels(self.shown) == page::OPEN;
-        (self.shown, self.deciding.and_then(|one| one.reason).filter(|_| is_open))
+    fn into_shown(self) -> Shown {
+        let levels = page::levels(self.shown);
+        let instead = self.deciding.as_ref().and_then(|one| one.instead.clone());
+        let is_said = instead.is_some() || levels == page::OPEN;
+        let why = self.deciding.and_then(|one| one.reason).filter(|_| is_said);
+        Shown { bounds: self.shown, text: instead.unwrap_or(levels), why }
     }
 }
 

@@ -300,6 +300,10 @@ fn named(name: &str) -> Option<(Rows, Figure)> {
     rows.axis.is_none_or(|axis| OF_RATES.contains(&axis)).then_some((rows, figure))
 }
 
+/// Needs without a value.
+pub const ALONE: [&str; 7] =
+    ["memory-cap", "processes", "no-restart", "no-root", "no-drain", "no-reset", "no-reboot"];
+
 /// A need without a value.
 fn alone(text: &str) -> Option<What> {
     let cap = || Rows { axis: Some(Axis::Memory), part: Some("cap".to_owned()) };
@@ -391,6 +395,12 @@ mod tests {
         ] {
             assert_eq!(Need::parse(text).map(|need| need.what), Ok(want), "{text}");
         }
+    }
+
+    #[test]
+    fn a_need_without_a_value_is_one_of_the_list() {
+        assert!(ALONE.iter().all(|text| Need::parse(text).is_ok()));
+        assert_eq!(ALONE.len(), 2 + Step::ALL.len());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::cost::host_time_ns;
 use super::measure::of_every_need;
 use super::need::{Need, Step};
-use super::{Candidate, Finding, Verdict, is_of_model, ranked};
+use super::{Candidate, Finding, Shown, Verdict, is_of_model, ranked};
 
 /// The isolation that people compare, as needs; the numbers do not matter.
 const COLUMNS: [&str; 7] =
@@ -291,7 +291,7 @@ impl Answer<'_> {
         let names = columns().into_iter().map(|(name, _)| name);
         let heads = ["mechanism"].into_iter().chain(names);
         let rows = self.candidates.iter().map(|one| {
-            let cells = one.shown.iter().map(|(ends, _)| levels(*ends));
+            let cells = one.shown.iter().map(|shown| shown.text.clone());
             std::iter::once(one.label.clone()).chain(cells).collect::<Vec<_>>()
         });
         Table::plain(heads, rows).with_heading(format!("Isolation{}", self.by()))
@@ -300,22 +300,23 @@ impl Answer<'_> {
     /// Why levels of measured mechanisms are open: a line for each column and reason.
     fn open_levels(&self, page: &mut Page) {
         for (at, (name, need)) in columns().iter().enumerate() {
-            let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+            let mut groups: Vec<(&str, &Shown, Vec<&str>)> = Vec::new();
             let own = self.candidates.iter().filter(|one| one.refusal.is_none());
             for one in own.filter(|one| one.cost.is_measured) {
-                let Some(why) = one.shown[at].1.as_deref() else { continue };
-                match groups.iter_mut().find(|(known, _)| *known == why) {
-                    Some((_, all)) => all.push(&one.label),
-                    None => groups.push((why, vec![&one.label])),
+                let shown = &one.shown[at];
+                let Some(why) = shown.why.as_deref() else { continue };
+                match groups.iter_mut().find(|(known, ..)| *known == why) {
+                    Some((.., all)) => all.push(&one.label),
+                    None => groups.push((why, shown, vec![&one.label])),
                 }
             }
-            for (why, all) in groups {
-                let text = format!(
-                    "{name} of {}: {why}; --need '{}' prints the command that measures it",
-                    list(&all, "and"),
-                    need.text
-                );
-                page.push(Line::new(text).marked(OPEN, Paint::Weak));
+            for (why, shown, all) in groups {
+                let mut text = format!("{name} of {}: {why}", list(&all, "and"));
+                if shown.bounds[0] < shown.bounds[1] {
+                    text +=
+                        &format!("; --need '{}' prints the command that measures it", need.text);
+                }
+                page.push(Line::new(text).marked(&shown.text, Paint::Weak));
             }
         }
     }
@@ -370,7 +371,7 @@ impl Answer<'_> {
             let levels = columns()
                 .into_iter()
                 .zip(&one.shown)
-                .map(|((name, _), (ends, _))| (name.to_owned(), json!(ends.map(finite))));
+                .map(|((name, _), shown)| (name.to_owned(), json!(shown.bounds.map(finite))));
             json!({
                 "mechanism": one.name, "variant": one.variant,
                 "outcome": (!self.needs.is_empty()).then(|| one.verdict.as_str()), "needs": needs,

@@ -261,6 +261,15 @@ fn what_was_not_measured_is_named_and_what_cannot_be_is_left_out() -> Result {
             assert!(command.contains("jitter_pairs = \"all\""), "{command}");
         }
     }
+    // The table says what was measured, and what threads leave no trial for.
+    let all = candidates(&[&run], &[]);
+    let text = |variant: &str, column: &str| {
+        let one = all.iter().find(|one| one.variant == variant)?;
+        let at = page::columns().iter().position(|(name, _)| *name == column)?;
+        Some(one.shown[at].text.clone())
+    };
+    assert_eq!(text(QUOTA, "jitter").as_deref(), Some("L2 of 1/4"));
+    assert_eq!(text("green-context", "fault").as_deref(), Some("-"));
     let mut run = example("h100_580.159.04_faults-mps")?;
     run.plan.decides = true;
     for row in run.matrix.iter_mut().filter(|row| row.axis == "fault") {
@@ -335,7 +344,7 @@ fn threads_fail_faults_and_harmed_victims_are_counted() -> Result {
     run.matrix.retain(|row| row.level.as_deref() != Some("L0..L3"));
     let found = candidates(&[&run], &needs(&["fault>=L1"])?);
     let one = found.iter().find(|one| one.variant == "mps").ok_or("mps")?;
-    let fault = one.shown.last().ok_or("a column")?.0;
+    let fault = one.shown.last().ok_or("a column")?.bounds;
     assert_eq!((page::levels(fault).as_str(), one.verdict), ("L1..L3", Verdict::Unknown));
     Ok(())
 }

@@ -179,12 +179,12 @@ fn visibility(found: &ProbeFound, promised: &mut Proportion, row: &mut Row) {
     row.warn("the neighbour's addresses were read by copies, not by kernels");
     if *visible_in_free > 0 {
         row.warn(format!(
-            "information leak: cuMemGetInfo followed the neighbour's memory in {visible_in_free} \
-             of {allocations} readings"
+            "no part of the level: cuMemGetInfo shows the neighbour's use of memory, in \
+             {visible_in_free} of {allocations} readings"
         ));
     }
     match listed_by_nvml {
-        Some(true) => row.warn("information leak: NVML lists the neighbour's process"),
+        Some(true) => row.warn("no part of the level: NVML lists the neighbour's process"),
         Some(false) => {}
         None => row.warn("not observed: whether NVML lists the neighbour's process"),
     }

@@ -2,7 +2,7 @@
 //! sets. The page has the bounds of each need; its script compares and computes nothing.
 
 use gpubench_judge::choose::need::Need;
-use gpubench_judge::choose::page::{columns, levels, takes};
+use gpubench_judge::choose::page::{columns, takes};
 use gpubench_judge::choose::{Candidate, bounds, candidates, is_of_model};
 use gpubench_record::claim::Verdict;
 use gpubench_record::{Estimate, RunRecord};
@@ -95,7 +95,7 @@ fn row(
         tr data-variant=(one.variant) data-outcome="" data-bounds=(compared) {
             th scope="row" { (variants.label(&one.variant)) }
             td class="outcome" { "-" }
-            @for (ends, _) in &one.shown { td class=[class(*ends)] { (levels(*ends)) } }
+            @for shown in &one.shown { td class=[class(shown.bounds)] { (shown.text) } }
             td { (alone) } td { (all) } td { (unusable) } td { (takes(&cost.steps)) }
             td { (claims(record, &one.variant)) }
         }

@@ -73,8 +73,8 @@ pub(in crate::format) fn figures(record: &RunRecord, glance: &Glance) -> String 
     let is_split = columns().any(|column| column.axis == "memory" && column.sub_axis.is_some());
     let rates = |column: &Column| !["jitter", "memory", "fault"].contains(&column.axis.as_str());
     let rates = columns().any(rates).then(|| {
-        "rate of a tenant beside a neighbour that stresses the resource, over its rate beside idle \
-         neighbours (1.00: unaffected)"
+        "rate beside a neighbour that stresses the resource over the rate beside idle ones (1.00: \
+         unaffected)"
             .to_owned()
     });
     let jitter = has("jitter").then(|| {
@@ -85,8 +85,8 @@ pub(in crate::format) fn figures(record: &RunRecord, glance: &Glance) -> String 
                 _ => String::new(),
             };
         format!(
-            "jitter: spread that the worst neighbour adds to single requests, in native medians \
-             (the median latency alone on the device){beside}"
+            "jitter: spread that the worst neighbour adds to requests, in native medians (latency \
+             alone){beside}"
         )
     });
     let memory = has("memory").then(|| match is_split {
@@ -122,6 +122,9 @@ pub(super) fn widths(record: &RunRecord, glance: &Glance) -> String {
     }
 }
 
+/// The axes that an overall level can rest on.
+const ALL_AXES: usize = 5;
+
 /// The axes on which the overall levels rest: those with a level, in the order of the columns.
 fn overall(record: &RunRecord, glance: &Glance) -> String {
     let of_row = |variant: &str| {
@@ -149,6 +152,9 @@ fn overall(record: &RunRecord, glance: &Glance) -> String {
         ([], _) => "overall: the weakest axis".to_owned(),
         ([axis], _) => format!("overall: the level of {axis}"),
         (_, false) => format!("overall: the weakest of {}", list(&names, "and")),
+        (_, true) if names.len() >= ALL_AXES => {
+            "overall: the weakest axis, as far as decided".to_owned()
+        }
         (_, true) => format!("overall: the weakest of {}, as far as decided", list(&names, "and")),
     }
 }

@@ -17,6 +17,9 @@ const OVERALL: &str = "overall";
 
 /// Header and rows; in a narrow terminal the columns are in several grids, one below the other.
 pub(super) fn lines(glance: &Glance, limit: usize, look: Look) -> Vec<String> {
+    if glance.rows.is_empty() {
+        return Vec::new();
+    }
     let labels: Vec<String> = glance.rows.iter().map(label).collect();
     let margin = labels.iter().map(|label| width(label)).max().unwrap_or(0);
     let mut lines = Vec::new();
@@ -106,7 +109,7 @@ fn text_of(glance: &Glance, row: &Row, at: usize) -> String {
         return row.overall_text();
     };
     let Some(cell) = cell else {
-        return String::new();
+        return Standing::Waived.sign().to_string();
     };
     let differs = |row: &Row| {
         let cell = row.cells.get(at).and_then(Option::as_ref);

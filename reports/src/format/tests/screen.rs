@@ -198,6 +198,86 @@ fn the_screen_says_what_faults_claims_and_overall_levels_rest_on() {
     }
 }
 
+/// A run of all faults: the names are few, the rest is one flag away, and `--why` says who died.
+#[test]
+fn an_open_fault_says_whom_it_harmed() {
+    let mut record = sample_records::real();
+    let found = record.matrix.iter_mut().find(|row| row.is_of_fault());
+    let row = found.unwrap();
+    (row.level, row.outcome) = (Some("L0..L3".to_owned()), Outcome::inconclusive("failed once"));
+    let said = "1 of 1 victim dead, victims' CUresult 700";
+    row.warnings =
+        vec![format!("0 of 1 trial contained: 0.000 to 0.975 of them with 95 %, {said}")];
+    let (mechanism, fault) = (row.mechanism.clone(), row.aggressor.clone().unwrap());
+    let variant = row.variant.clone();
+    let selection = Selection {
+        mechanisms: vec![mechanism],
+        axes: vec!["fault".to_owned()],
+        faults: vec![fault],
+        ..Selection::default()
+    };
+    let of_fault = RenderOptions { view: View::Why, selection, ..options() };
+    let text = render("text", &record, &of_fault).replace("\n  ", " ");
+    assert!(text.contains(said) && text.contains("failed once"), "{text}");
+    let one = record.fault_tallies.iter().find(|one| one.variant == variant).unwrap().clone();
+    record.fault_tallies.retain(|one| one.variant != variant);
+    for fault in ["a", "b", "c", "d", "e", "f"] {
+        let (fault, class) = (fault.to_owned(), "mmu".to_owned());
+        let harmful = gpubench_record::FaultTally { trials: 1, contained: 0, ..one.clone() };
+        record.fault_tallies.push(gpubench_record::FaultTally { fault, class, ..harmful });
+    }
+    let text = screen(&record, 80).replace("\n  ", " ");
+    assert!(text.contains("a victim was harmed by: a, b, c, d and 2 more (all: --why)"), "{text}");
+}
+
+#[test]
+fn two_warnings_of_one_row_are_one_row() {
+    let mut record = h100();
+    let is_dram =
+        |row: &&mut MatrixRow| row.mechanism == "mps" && row.sub_axis.as_deref() == Some("dram");
+    let row = record.matrix.iter_mut().find(is_dram).unwrap();
+    row.warnings = ["0 of 3840 marked pages, freed", "0 of 768 marked pages, given up"]
+        .map(str::to_owned)
+        .to_vec();
+    let selection = Selection {
+        mechanisms: vec!["mps".to_owned()],
+        axes: vec!["bandwidth/dram".to_owned()],
+        ..Selection::default()
+    };
+    let options = RenderOptions { view: View::Why, selection, ..options() };
+    let text = render("text", &record, &options);
+    assert!(text.contains("1 row: for example 0 of 3840 marked pages"), "{text}");
+}
+
+/// A part of the matrix that did not run has the sign of it, and `--why` names it so.
+#[test]
+fn what_did_not_run_reads_so_in_every_view() {
+    let mut record = sample_records::real();
+    let variants: Vec<String> = record.mechanisms.iter().map(|one| one.variant.clone()).collect();
+    let has_fault = |variant: &&String| {
+        record.matrix.iter().any(|row| row.variant == **variant && row.is_of_fault())
+    };
+    assert!(variants.iter().filter(has_fault).count() > 0);
+    let first = record.overall.iter().find(|row| row.level.is_some()).unwrap().variant.clone();
+    record.matrix.retain(|row| row.variant != first || !row.is_of_fault());
+    for row in record.overall.iter_mut().filter(|row| row.variant == first) {
+        row.unmeasured_axes = vec!["fault".to_owned()];
+    }
+    let selection = Selection { mechanisms: vec![first.clone()], ..Selection::default() };
+    let options = RenderOptions { view: View::Why, selection, ..options() };
+    let text = render("text", &record, &options);
+    assert!(text.contains("; not run: fault") && !text.contains("without a level"), "{text}");
+}
+
+/// A selection that the record has nothing of prints no empty grid.
+#[test]
+fn an_axis_that_was_not_measured_has_no_grid() {
+    let selection = Selection { axes: vec!["power".to_owned()], ..Selection::default() };
+    let text = render("text", &h100(), &RenderOptions { selection, ..RenderOptions::default() });
+    assert!(text.contains("no figure of power: matrix --axis power measures it"), "{text}");
+    assert!(!text.contains("overall\n"), "{text}");
+}
+
 #[test]
 fn a_selection_narrows_every_view_of_the_terminal() {
     let record = sample_records::real();
