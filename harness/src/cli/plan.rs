@@ -6,11 +6,12 @@ mod tables;
 use gpubench_compare::diff::SESSIONS_MIN;
 use gpubench_host::device::DeviceSelector;
 use gpubench_host::device::virtual_gpu::TimeMode;
+use gpubench_host::mechanism::HostFacts;
 use gpubench_plan::profile::units::Span;
-use gpubench_plan::{Detectable, Frozen, notes};
-use gpubench_record::{Cell, ExitCode, Plan, PlannedTime, Skip, counted};
+use gpubench_plan::{Availability, Capabilities, Detectable, Frozen, notes};
+use gpubench_record::{Cell, DeviceIdentity, ExitCode, Plan, PlannedTime, Skip, counted};
 use gpubench_run::shortage;
-use gpubench_show::{Block, Labels, Page, Table, list};
+use gpubench_show::{Block, Labels, Page, Table, clean, list};
 use gpubench_stats::power::Test;
 use gpubench_stats::{Confidence, NoEstimate};
 use schemars::JsonSchema;
@@ -24,6 +25,7 @@ use super::rehearsal;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::error::output::write_whole;
+use crate::verbs::host_facts::Reconfigure;
 use crate::verbs::{add_after_cells, calibration, capabilities, host_facts, planned, ptx_hash};
 
 use tables::{detectable_table, first_block, mechanisms, skips};
@@ -76,7 +78,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     if args.rehearse {
         return rehearsal::run(device, &options, &profile, args.format, ui);
     }
-    let facts = host_facts::of_device(device, &options, &profile)?;
+    let (identity, facts) = host_facts::of_device(device, &options, &profile)?;
     // Virtual time passes without cores.
     let is_virtual = device.is_some_and(DeviceSelector::is_virtual)
         && host_facts::time_mode(device, &options, &profile) == TimeMode::Virtual;
@@ -92,6 +94,10 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         notes.push(format!("frozen as {} in {}", &frozen.hash[..12], path.display()));
     }
     notes.extend(facts.findings.iter().map(|found| found.what.clone()));
+    if is_virtual && options.reconfigure == Reconfigure::OnVirtual {
+        let guarded = HostFacts { allow_reconfigure: false, ..facts.clone() };
+        notes.extend(needs_flag(&plan, &capabilities(&guarded, &profile)));
+    }
     if is_virtual {
         notes.push("times of the modelled GPU; on two cores a run takes 3 to 20 % of them".into());
     } else {
@@ -106,14 +112,15 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     }
     let rows = gpubench_plan::detectable(&plan, calibration::known(&facts.uuid)?.as_ref());
     if !args.full && args.format == TextFormat::Text {
-        ui.page(&screen(&plan, &rows, &notes))?;
+        ui.page(&screen(&head(&identity), &plan, &rows, &notes))?;
         return Ok(ExitCode::Done);
     }
     notes.push(of_two_drivers(&plan, rows.len()).map_err(ExpectedError::internal)?);
     match args.format {
         TextFormat::Json => ui.print(&render_json(&plan, &rows, &notes)?)?,
         TextFormat::Text => {
-            ui.print_paged(full(&plan, &rows, &notes).text(ui.look()).as_bytes())?;
+            let page = full(&head(&identity), &plan, &rows, &notes);
+            ui.print_paged(page.text(ui.look()).as_bytes())?;
         }
     }
     Ok(ExitCode::Done)
@@ -142,10 +149,40 @@ pub(super) struct AsJson<'a> {
     notes: &'a [String],
 }
 
+/// The device and its driver.
+fn head(identity: &DeviceIdentity) -> String {
+    format!("{}, driver {}", clean(&identity.name), clean(&identity.driver))
+}
+
+/// What the same command does not run on hardware: a virtual GPU has no other user.
+fn needs_flag(plan: &Plan, guarded: &Capabilities) -> Option<String> {
+    let is_refused = |variant: &str| {
+        let mut waived = guarded.mechanisms.iter();
+        waived.any(|one| {
+            let flag = "--allow-reconfigure";
+            one.variant.variant == variant
+                && matches!(&one.availability, Availability::Waived { remedy: Some(text), .. }
+                    if text == flag)
+        })
+    };
+    let labels = labels(plan);
+    let planned = plan.mechanisms.iter().map(|one| one.variant.as_str());
+    let refused: Vec<String> =
+        planned.filter(|one| is_refused(one)).map(|one| labels.get(one)).collect();
+    (!refused.is_empty()).then(|| {
+        let names = list(&refused, "and");
+        format!(
+            "on hardware {names} change device settings: only with --allow-reconfigure, as root"
+        )
+    })
+}
+
 /// What runs, for how long, and what does not, on one screen.
-fn screen(plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
+fn screen(head: &str, plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
     let mut page = Page::default();
-    let lines = summary(plan, false).into_iter().chain(after_cells::in_words(plan));
+    let mut lines = summary(plan, false);
+    lines[0] = format!("{head}; {}", lines[0]);
+    let lines = lines.into_iter().chain(after_cells::in_words(plan));
     lines.for_each(|line| page.say(line));
     page.say(time_in_words(plan));
     page.push(Block::Gap);
@@ -158,8 +195,9 @@ fn screen(plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
     page
 }
 
-fn full(plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
+fn full(head: &str, plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
     let mut page = Page::default();
+    page.say(head);
     let labels = labels(plan);
     let lines = summary(plan, true).into_iter().chain(after_cells::in_words(plan));
     lines.for_each(|line| page.say(line));

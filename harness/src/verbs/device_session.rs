@@ -184,7 +184,7 @@ impl DeviceSession {
     }
 }
 
-fn identified(nvml: &Arc<Nvml>) -> Result<DeviceIdentity, ExpectedError> {
+pub(super) fn identified(nvml: &Arc<Nvml>) -> Result<DeviceIdentity, ExpectedError> {
     let nvml = Arc::clone(nvml);
     let identity = limited("asking NVML what the device is", move || identity::identify(&nvml));
     identity.map_err(verdict::no_answer)?.map_err(verdict::from_nvml)

@@ -12,10 +12,11 @@ use gpubench_host::mechanism::facts::hami_needs_wall_clock;
 use gpubench_host::mechanism::labels::Label;
 use gpubench_host::mechanism::{HostFacts, HostInputs};
 use gpubench_plan::profile::{Profile, Wanted};
+use gpubench_record::DeviceIdentity;
 use gpubench_run::{KernelLog, RunClock};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::device_session::{DeviceSession, find};
+use super::device_session::{DeviceSession, find, identified};
 use super::verdict;
 use crate::error::ExpectedError;
 
@@ -38,22 +39,23 @@ pub enum Reconfigure {
     Refused,
 }
 
-/// The facts of a device that no run holds, without taking its lock. A virtual GPU is started for
+/// A device that no run holds and its facts, without taking its lock. A virtual GPU is started for
 /// this and removed again.
 /// Fails when the device is real and NVML lists none.
 pub fn of_device(
     device: Option<&DeviceSelector>,
     options: &HostOptions,
     profile: &Profile,
-) -> Result<HostFacts, ExpectedError> {
+) -> Result<(DeviceIdentity, HostFacts), ExpectedError> {
     if device.is_some_and(DeviceSelector::is_virtual) {
         let session = DeviceSession::open(device, profile.seed, TimeMode::Virtual)?;
-        return of_session(&session, options, profile);
+        return Ok((session.identity().clone(), of_session(&session, options, profile)?));
     }
     // NVML is queried and not the device nodes: it answers wherever a driver can be used,
     // containers and a virtual GPU in the environment included.
     nvml::devices().map_err(verdict::no_devices)?;
-    gather(Arc::new(find(device)?), options, profile)
+    let nvml = Arc::new(find(device)?);
+    Ok((identified(&nvml)?, gather(nvml, options, profile)?))
 }
 
 /// The facts of the device of a session.

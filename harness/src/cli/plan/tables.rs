@@ -14,15 +14,7 @@ pub(super) fn mechanisms(plan: &Plan, labels: &Labels, is_full: bool) -> Table {
             let changes = match mechanism.host_changes.as_slice() {
                 [] => "none".to_owned(),
                 changes if is_full => changes.join("; "),
-                // The first one, without what limits it and where it lies.
-                [first, more @ ..] => {
-                    let first = first.split(", ").next().unwrap_or(first);
-                    if more.is_empty() {
-                        first.to_owned()
-                    } else {
-                        format!("{first}; {} more", more.len())
-                    }
-                }
+                changes => in_short(changes),
             };
             [labels.get(&mechanism.variant), cells, changes]
         })
@@ -35,6 +27,24 @@ pub(super) fn mechanisms(plan: &Plan, labels: &Labels, is_full: bool) -> Table {
         rows.insert(0, [name, count(&variant).to_string(), changes.to_owned()]);
     }
     Table::plain(["mechanism", "cells", "changes on the host"], rows).numbers(&["cells"])
+}
+
+/// Changes without what limits them and where they lie; equal ones are counted.
+fn in_short(changes: &[String]) -> String {
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for change in changes {
+        let short = change.split(',').next().unwrap_or(change);
+        let short = short.split(" at ").next().unwrap_or(short);
+        match counted.iter_mut().find(|(known, _)| *known == short) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((short, 1)),
+        }
+    }
+    let texts = counted.iter().map(|(short, count)| match count {
+        1 => (*short).to_owned(),
+        count => format!("{count} x {short}"),
+    });
+    texts.collect::<Vec<_>>().join("; ")
 }
 
 /// The variants with cells that are no mechanism of the plan, the native one last.
