@@ -1,9 +1,11 @@
 //! `gpubench doctor`: checks of this host before a measurement.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use gpubench_catalogue::mechanism::REFERENCE;
 use gpubench_host::device::PrivateFolder;
+use gpubench_judge::score;
 use gpubench_plan::profile::{OpenLoops, Profile, Wanted};
 use gpubench_record::{Axis, ExitCode, Spread, Verification, counted};
 use gpubench_run::{RunEnd, Silent};
@@ -73,11 +75,12 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     if args.calibrate {
-        let found = measure_spread(args, &profile, ui)?;
+        let (found, kept) = measure_spread(args, &profile, ui)?;
         match args.format {
             TextFormat::Json => ui.print(&pretty_json(&found)?)?,
             TextFormat::Text => ui.page(&spread_page(&found))?,
         }
+        ui.note(&format!("kept in {}", kept?.display()));
         return Ok(ExitCode::Done);
     }
     let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
@@ -234,12 +237,13 @@ fn achieved_row(one: &Achieved) -> [String; 4] {
 // `gpubench doctor --calibrate`: A/A sessions, and the spread that they show.
 
 /// Runs the sessions: the native cells of the profile and their repetitions, with the calibration
-/// of the first one. Returns the spread with those of earlier sessions, and its file as text.
+/// of the first one. Returns the spread with those of earlier sessions, and the file that keeps it.
 pub(super) fn measure_spread(
     args: &Args,
     profile: &Profile,
     ui: &Ui,
-) -> Result<Spread, ExpectedError> {
+) -> Result<(Spread, Result<PathBuf, ExpectedError>), ExpectedError> {
+    calibration::make_spread_folder()?;
     let folder = PrivateFolder::temporary();
     let folder = folder.map_err(|error| ExpectedError::from_write(std::env::temp_dir(), error))?;
     let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
@@ -263,12 +267,18 @@ pub(super) fn measure_spread(
         }
         let record = conclude(&out)?.opened.run;
         calibration.get_or_insert(out);
-        found = Some(calibration::add(&record)?);
+        let known = calibration::known(&record.device.uuid);
+        let (known, unreadable) = known.map_or_else(|error| (None, Some(error)), |one| (one, None));
+        let spread = score::spread::with_session(known, &record);
+        let kept = unreadable.map_or_else(|| calibration::keep(&spread), Err);
+        let ends = kept.is_err();
+        found = Some((spread, kept));
+        // What was measured is printed.
+        if ends {
+            break;
+        }
     }
-    let (spread, path) =
-        found.ok_or_else(|| ExpectedError::internal("no session was requested"))?;
-    ui.note(&format!("kept in {}", path.display()));
-    Ok(spread)
+    found.ok_or_else(|| ExpectedError::internal("no session was requested"))
 }
 
 /// Only native cells, without open loops; each session with orders and schedules of its own.

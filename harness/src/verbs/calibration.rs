@@ -10,11 +10,9 @@ use gpubench_host::device::identity;
 use gpubench_host::device::selector::is_uuid;
 use gpubench_host::mechanism::HostFacts;
 use gpubench_host::mechanism::host::{JournalError, state_dir};
-use gpubench_judge::score;
 use gpubench_judge::score::MACHINE_HASH;
 use gpubench_record::{
-    Calibration, CalibrationBasis, CalibrationBinding, DeviceIdentity, Plan, RunRecord, Spread,
-    parser_message,
+    Calibration, CalibrationBasis, CalibrationBinding, DeviceIdentity, Plan, Spread, parser_message,
 };
 use serde::Deserialize;
 
@@ -316,8 +314,16 @@ fn parsed(path: &Path, text: &str) -> Result<Spread, ExpectedError> {
     })
 }
 
-pub fn add(run: &RunRecord) -> Result<(Spread, PathBuf), ExpectedError> {
-    let uuid = &run.device.uuid;
+/// Makes the folder of kept spreads, before anything is measured.
+pub fn make_spread_folder() -> Result<(), ExpectedError> {
+    let folder = state_dir().map_err(verdict::from_journal)?.join("spread");
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(|error| ExpectedError::from_write(folder, error))
+}
+
+/// Keeps the spread of a device.
+pub fn keep(spread: &Spread) -> Result<PathBuf, ExpectedError> {
+    let uuid = &spread.device;
     let path = path_of(uuid).map_err(verdict::from_journal)?;
     let path = path.ok_or_else(|| {
         ExpectedError::usage(
@@ -325,10 +331,9 @@ pub fn add(run: &RunRecord) -> Result<(Spread, PathBuf), ExpectedError> {
             None,
         )
     })?;
-    let spread = score::spread::with_session(known(uuid)?, run);
-    let text = serde_json::to_string_pretty(&spread).map_err(ExpectedError::internal)?;
+    let text = serde_json::to_string_pretty(spread).map_err(ExpectedError::internal)?;
     write_private(&path, &(text + "\n"))?;
-    Ok((spread, path))
+    Ok(path)
 }
 
 #[cfg(test)]

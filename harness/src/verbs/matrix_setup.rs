@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpubench_host::device::{Allotment, DeviceSelector};
 use gpubench_host::mechanism;
-use gpubench_host::mechanism::host::{Guard, HostError, JournalLocation, RealHost};
+use gpubench_host::mechanism::host::{Guard, HostError, JournalLocation, RealHost, state_dir};
 use gpubench_host::mechanism::{HostFacts, MechanismContext};
 use gpubench_host::tenant::Spawner;
 use gpubench_plan::Frozen;
@@ -97,6 +97,7 @@ pub fn matrix_setup(
         None => Default::default(),
     };
     host.notes.extend(left_out);
+    needs_journal(&plan)?;
     let settings = run_folder::of_run(&profile, options, request.device.as_ref(), &host.ptx_hash)?;
     let folder = run_folder::make(out)?;
     let (mut setup, kernel_log, notes) =
@@ -114,6 +115,14 @@ pub fn matrix_setup(
     })
 }
 
+/// Fails before the first cell where a mechanism changes the host and its changes have no journal.
+fn needs_journal(plan: &Plan) -> Result<(), ExpectedError> {
+    if plan.mechanisms.iter().any(|one| !one.host_changes.is_empty()) {
+        state_dir().map_err(verdict::from_journal)?;
+    }
+    Ok(())
+}
+
 /// Everything for an interrupted run that goes on.
 pub fn resumed_setup(
     session: &DeviceSession,
@@ -123,6 +132,7 @@ pub fn resumed_setup(
     let host = Host::of(session, &run.options, &profile)?;
     let planned = host.plan(&profile)?;
     run.check(session, &planned)?;
+    needs_journal(&planned)?;
     let (labels, out) = (run.labels.clone(), run.dir.clone());
     let (setup, kernel_log, notes) = host.setup(session, profile, planned, &labels, &out)?;
     let run = run.resumed(setup.provenance.clone(), run_folder::boot_id());
