@@ -1,8 +1,10 @@
 //! Rules that types cannot express: bounds, order between keys, names from catalogues.
 
 use gpubench_catalogue::{axis, mechanism};
+use gpubench_profiles::PROFILES;
 
-use super::error::Fault;
+use super::error::{Fault, steps};
+use super::load::{Overrides, built_in, parse};
 use super::options::OptionTable;
 use super::units::{Span, within};
 use super::{CellParts, Profile, Wanted, tables};
@@ -120,14 +122,18 @@ fn names(key: &str, kind: &str, wanted: &Wanted, known: &[&str]) -> Result<(), F
     }
     for (index, name) in names.iter().enumerate() {
         let of_known = name.split_once('[').filter(|(base, _)| known.contains(base));
-        let problem = if let Some((base, _)) = of_known {
-            let problem = format!("the profile has no {name}");
-            let accepted = format!(
-                "{base}, with the options of [{base}] in the profile; --profile FILE with other \
-                 ones, such as {}",
-                example(base, name)
-            );
-            return Err(Fault::at(key, problem, accepted).element(index));
+        let problem = if let Some((base, options)) = of_known {
+            let fault = match with_options(base, options.trim_end_matches(']')) {
+                Ok(text) => {
+                    let accepted = format!(
+                        "{base}, with the options of [{base}] in the profile; others in a file, \
+                         `printf '{text}' > options.toml`, with --profile options.toml"
+                    );
+                    Fault::at(key, format!("the profile has no {name}"), accepted)
+                }
+                Err(fault) => Fault { path: steps(key), ..fault },
+            };
+            return Err(fault.element(index));
         } else if !known.contains(&name.as_str()) {
             format!("unknown {kind} \"{name}\"")
         } else if names[..index].contains(name) {
@@ -140,15 +146,44 @@ fn names(key: &str, kind: &str, wanted: &Wanted, known: &[&str]) -> Result<(), F
     Ok(())
 }
 
-/// A profile with other options of a mechanism: for a quota with the percentage that was named.
-fn example(base: &str, name: &str) -> String {
-    let digits = |c: char| !c.is_ascii_digit();
-    let percent = name[base.len()..].split(digits).find(|part| !part.is_empty());
-    let key = match (base, percent) {
-        ("mps-quota", Some(percent)) => format!("\\npct = {percent}"),
-        _ => String::new(),
-    };
-    format!("`version = 1\\n[{base}]{key}`")
+/// The text of a profile with these options of a mechanism, which is read here. Its ends of lines
+/// are written as `printf` reads them.
+/// Fails where no profile can have them, with what is accepted.
+fn with_options(base: &str, options: &str) -> Result<String, Fault> {
+    let default = built_in(PROFILES[0].0, &Overrides::default());
+    let tables = default.ok().and_then(|profile| serde_json::to_value(profile).ok());
+    let table = tables.as_ref().and_then(|tables| tables.get(base)?.as_object());
+    let keys: Vec<&String> = table.into_iter().flat_map(|table| table.keys()).collect();
+    let mut lines = vec!["version = 1".to_owned(), format!("[{base}]")];
+    for option in options.split(',') {
+        let (short, value) = option.split_once('=').unwrap_or(("", option.trim_end_matches('%')));
+        // A percentage alone is that of the option of this name, or of each that ends so.
+        let has_pct = keys.iter().any(|key| *key == "pct");
+        let is_meant = |key: &&&String| match short {
+            "" if has_pct => **key == "pct",
+            "" => key.ends_with("_pct"),
+            short => key.trim_end_matches("_pct") == short || **key == short,
+        };
+        let own: Vec<&&String> = keys.iter().filter(is_meant).collect();
+        if own.is_empty() {
+            let known: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let problem = format!("{base} has no option \"{option}\"");
+            return Err(Fault::at("", problem, format!("{base}, and as options {known}")));
+        }
+        let value = match value.parse::<i64>() {
+            Ok(number) => number.to_string(),
+            Err(_) => format!("{value:?}"),
+        };
+        lines.extend(own.iter().map(|key| format!("{key} = {value}")));
+    }
+    match parse("", &(lines.join("\n") + "\n"), &Overrides::default()) {
+        Ok(_) => Ok(lines.join("\\n") + "\\n"),
+        Err(error) => {
+            let problem = format!("{base}: option {}: {}", error.key, error.problem);
+            Err(Fault::at("", problem, error.accepted))
+        }
+    }
 }
 
 fn numbers(profile: &Profile) -> Result<(), Fault> {

@@ -85,7 +85,7 @@ impl Fault {
     }
 }
 
-fn steps(key: &str) -> Vec<Step> {
+pub(super) fn steps(key: &str) -> Vec<Step> {
     let step = |step: &str| Step::Key(step.to_owned());
     key.split('.').map(step).collect()
 }

@@ -269,7 +269,7 @@ fn in_plain_words(message: &str) -> (String, String) {
     let expected = expected.strip_prefix("one of ").unwrap_or(expected);
     let accepted = match expected {
         "an object" => "a table",
-        "a string" => "a text in quotes",
+        "a text" => "a text in quotes",
         text => text,
     };
     (problem.to_owned(), accepted.replace('`', ""))

@@ -302,7 +302,12 @@ fn the_command_line_replaces_settings_and_is_checked() -> TestResult {
     assert_eq!(profile.mechanisms, Wanted::Names(names));
     for (layouts, error) in [
         (vec!["mps-quota[pct=25]"], "the profile has no mps-quota[pct=25] (accepted: mps-quota, "),
-        (vec!["mps-quota[25%]"], "such as `version = 1\\n[mps-quota]\\npct = 25`"),
+        (
+            vec!["mps-quota[25%]"],
+            "`printf 'version = 1\\n[mps-quota]\\npct = 25\\n' > options.toml`",
+        ),
+        (vec!["mps-quota[pct=150]"], "option mps-quota.pct: 150 is too large (accepted: 1 to 100)"),
+        (vec!["mps-quota[foo=1]"], "mps-quota has no option \"foo=1\" (accepted: mps-quota, and "),
         (vec!["mig[1g+1g]", "mig[3g+3g]"], "mig[3g+3g]"),
         (vec!["mig[big]"], "\"big\" is not a layout"),
         (vec!["mps[1g]"], "mps[1g]"),
@@ -317,6 +322,50 @@ fn the_command_line_replaces_settings_and_is_checked() -> TestResult {
         return Err("an unknown axis was accepted".into());
     };
     assert_eq!((file.as_str(), line), ("the command line", None));
+    Ok(())
+}
+
+/// Each remedy of a refused option of a mechanism is a profile that is read.
+#[test]
+fn the_remedy_of_a_refused_option_is_accepted() -> TestResult {
+    let (mut read, mut refused) = (0, 0);
+    for name in gpubench_catalogue::mechanism::names() {
+        for options in [
+            "pct=25",
+            "pct=0",
+            "pct=150",
+            "25%",
+            "150%",
+            "memory=30",
+            "memory=500",
+            "sm=20",
+            "sm=999",
+            "chunks=1",
+            "chunks=x",
+            "slice=short",
+            "slice=x",
+            "by=daemon",
+            "foo=1",
+            "",
+            "=",
+            "'",
+        ] {
+            let mechanisms = vec![format!("{name}[{options}]")];
+            let overrides = Overrides { mechanisms: mechanisms.clone(), ..Overrides::default() };
+            let Err(error) = built_in("default", &overrides) else { continue };
+            let text = error.to_string();
+            assert!(!error.accepted.is_empty(), "{text}");
+            let Some((_, profile)) = text.split_once("`printf '") else {
+                refused += 1;
+                continue;
+            };
+            let profile = profile.split('\'').next().ok_or("the text")?.replace("\\n", "\n");
+            parse("options.toml", &profile, &Overrides::default())?;
+            assert!(profile.lines().count() > 2, "{mechanisms:?}: {text}");
+            read += 1;
+        }
+    }
+    assert!(read > 5 && refused > 20, "{read} {refused}");
     Ok(())
 }
 
