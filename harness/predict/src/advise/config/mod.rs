@@ -90,7 +90,7 @@ impl ConfigOptions {
 
 pub fn files(leaf: Leaf, options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictError> {
     options.check()?;
-    Ok(match leaf {
+    let mut files = match leaf {
         Leaf::NoSharing => vec![whole_gpu_pod(options), kubernetes::of_its_own(options, None)],
         Leaf::NoSharingNoMig => single_tenancy(options),
         Leaf::Mig => kubernetes::files(options)?,
@@ -98,7 +98,20 @@ pub fn files(leaf: Leaf, options: &ConfigOptions) -> Result<Vec<ConfigFile>, Pre
         Leaf::Hami => hami_files(options),
         Leaf::TimeSlicingOperator => kubernetes::operator_time_slicing(options),
         Leaf::TimeSlicingDirect => kubernetes::direct_time_slicing(options),
-    })
+    };
+    // Each file can be applied alone.
+    let namespace = &options.namespace;
+    let used = format!("namespace: {namespace}\n");
+    for file in &mut files {
+        if file.text.contains(&used) && !file.text.contains("kind: Namespace\n") {
+            file.text = format!("{}---\n{}", namespace_object(namespace), file.text);
+        }
+    }
+    Ok(files)
+}
+
+fn namespace_object(name: &str) -> String {
+    format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n")
 }
 
 fn pod(options: &ConfigOptions, resource: &str, more_limits: &str) -> String {
