@@ -156,6 +156,22 @@ pub(super) fn shown(line: &str) -> String {
     with_short_words(&on_one_line(line))
 }
 
+/// The text in so many columns: whole words, with dots where some are left out.
+pub(super) fn cut(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    for word in text.split_inclusive(' ') {
+        if cut.chars().count() + word.trim_end().chars().count() + 3 > room {
+            break;
+        }
+        cut += word;
+    }
+    cut.truncate(cut.trim_end_matches([' ', ',']).len());
+    if cut.is_empty() { cut } else { cut + "..." }
+}
+
 /// The arguments of the command line, as far as they are text.
 pub fn arguments() -> impl Iterator<Item = String> {
     std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())
@@ -196,7 +212,17 @@ fn look_of_stdout() -> Look {
 
 #[cfg(test)]
 mod tests {
-    use super::{quote_arguments, shown};
+    use super::{cut, quote_arguments, shown};
+
+    #[test]
+    fn a_word_is_never_cut() {
+        let text = "hami, memory beside oom";
+        for (room, expected) in
+            [(40, text), (23, text), (22, "hami, memory beside..."), (12, "hami..."), (4, "")]
+        {
+            assert_eq!(cut(text, room), expected);
+        }
+    }
 
     #[test]
     fn a_long_argument_is_quoted_in_part() {
