@@ -16,7 +16,7 @@ use gpubench_host::device::limits::LimitError;
 use gpubench_host::mechanism::host::state_dir;
 use gpubench_plan::PlanError;
 use gpubench_plan::profile::ProfileError;
-use gpubench_record::{ExitCode, regular_file};
+use gpubench_record::{ExitCode, counted, regular_file};
 
 /// An error with a cause outside gpubench; the one exception is [`ExpectedError::Internal`].
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +139,18 @@ pub enum ExpectedError {
 
 /// The flags that name another place for what cannot be written.
 const OTHER_PLACE: &str = "choose a place that this user may write";
+
+/// The records in a folder, by name; none where it is a record itself.
+fn records_in(folder: &Path) -> Vec<PathBuf> {
+    let is_record = |path: &PathBuf| path.join("record.json").is_file();
+    let inner = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut records: Vec<PathBuf> = inner.map(|one| one.path()).filter(is_record).collect();
+    if is_record(&folder.to_owned()) {
+        records.clear();
+    }
+    records.sort();
+    records
+}
 
 /// Where else a file could be written: the folder of what is kept between runs has a variable.
 fn other_place(path: &Path) -> &'static str {
@@ -311,6 +323,12 @@ impl ExpectedError {
             Self::MechanismFailed { .. } => {
                 Some("the record has its proofs; the mechanism is not scored".to_owned())
             }
+            Self::RecordUnreadable { path, .. } => {
+                let records = records_in(path);
+                let first = records.first()?.display();
+                let count = counted(records.len(), "record");
+                Some(format!("the folder holds {count}, such as {first}"))
+            }
             Self::NotRestored { .. } => {
                 Some("run `gpubench cleanup`: it undoes the changes in the journal".to_owned())
             }
@@ -320,7 +338,6 @@ impl ExpectedError {
             | Self::WatchFailed { .. }
             | Self::UnknownName { .. }
             | Self::NoDriver { .. }
-            | Self::RecordUnreadable { .. }
             | Self::Internal { .. } => None,
             Self::Interrupted { record } => {
                 Some(format!("`gpubench matrix --resume {}` measures the rest", record.display()))

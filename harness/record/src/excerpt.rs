@@ -41,12 +41,22 @@ pub fn on_one_line(text: &str) -> String {
 
 /// The message of a parser, in which the part that it quotes from the input is an excerpt.
 pub fn parser_message(message: &str) -> String {
+    let is_position = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ');
+    let at = message.rfind(" at line ").filter(|&at| is_position(&message[at..]));
+    let (message, position) = message.split_at(at.unwrap_or(message.len()));
+    if message.starts_with("data did not match any variant") {
+        return "it has none of the accepted forms".to_owned();
+    }
+    if message == "expected value" {
+        return format!("no JSON{position}");
+    }
     // The input may contain the same words; the parser's own come last.
     let end = message.rfind(EXPECTED).unwrap_or(message.len());
     let begin = message[..end].find(['`', '"']).unwrap_or(0);
     let (own, rest) = (on_one_line(&message[..begin]), &message[end..]);
     let expected = rest.strip_prefix(EXPECTED).map(|what| format!("{EXPECTED}{}", in_words(what)));
-    own + &excerpt(&message[begin..end]) + &on_one_line(&expected.unwrap_or_default())
+    let expected = on_one_line(&expected.unwrap_or_default());
+    own + &excerpt(&message[begin..end]) + &expected + position
 }
 
 /// What serde expected, without the names of our types.
@@ -54,8 +64,10 @@ fn in_words(expected: &str) -> &str {
     match expected {
         text if text.starts_with("struct ") => "an object",
         "map" | "a map" => "an object",
-        "u32" | "u64" => "a whole number, not negative",
-        "f64" => "a number",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",
+        "i32" | "i64" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a string" => "a text",
         "a boolean" => "true or false",
         "a sequence" => "a list",
         "string or map" => "a text or an object",
@@ -172,6 +184,16 @@ mod tests {
             "invalid type: string \", expected map\", expected a whole number, not negative"
         );
         assert_eq!(parser_message("no end of line"), "no end of line");
+        for (message, shown) in [
+            (
+                "invalid type: string \"x\", expected f64 at line 1 column 9",
+                "\"x\", expected a number at line 1 column 9",
+            ),
+            ("expected value at line 1 column 1", "no JSON at line 1 column 1"),
+            ("data did not match any variant of untagged enum File", "none of the accepted forms"),
+        ] {
+            assert!(parser_message(message).ends_with(shown), "{}", parser_message(message));
+        }
     }
 
     #[test]

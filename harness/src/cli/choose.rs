@@ -21,6 +21,7 @@ use serde_json::json;
 use super::advise::config_text;
 use super::common::{OutputFlag, exit_codes_help, pretty_json, whole};
 use super::comparing::{LISTING, of_records, say_warnings};
+use super::names::{self, Offering};
 use super::predicting::{answer, read_text};
 use super::simulate::set;
 use super::ui::Ui;
@@ -52,7 +53,13 @@ pub struct Args {
     #[arg(required = true, value_name = "RECORD")]
     records: Vec<PathBuf>,
     /// What a mechanism must give (repeat), such as 'dram>=L2' or 'jitter<=0.5'
-    #[arg(long, value_name = "NEED", value_parser = need, help_heading = "Needs")]
+    #[arg(
+        long,
+        value_name = "NEED",
+        value_parser = Offering(need, names::needs),
+        hide_possible_values = true,
+        help_heading = "Needs"
+    )]
     need: Vec<Need>,
     /// File with a table `[needs]`: need = ["dram>=L2"], tenants, memory, accept-unknown
     #[arg(long, value_name = "FILE", help_heading = "Needs")]

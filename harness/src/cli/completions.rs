@@ -22,6 +22,9 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut super::command(), "gpubench", &mut text);
+    if args.shell == Shell::Bash {
+        text.extend_from_slice(include_bytes!("completions.bash"));
+    }
     ui.print_bytes(&text)?;
     Ok(ExitCode::Done)
 }

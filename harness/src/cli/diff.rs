@@ -16,6 +16,7 @@ use super::comparing::{
     JUDGING, format_of, formats, internal, of_records, percent, read, refused, say_left_out,
     say_problems,
 };
+use super::names::{Offering, facts};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::published;
@@ -64,7 +65,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "against_history")]
     spread: Option<PathBuf>,
     /// Facts that differ on purpose (repeat, or separate by commas): driver, kernel, gpubench...
-    #[arg(long, value_name = "FACT", value_delimiter = ',', value_parser = fact)]
+    #[arg(
+        long,
+        value_name = "FACT",
+        value_delimiter = ',',
+        value_parser = Offering(fact, facts),
+        hide_possible_values = true
+    )]
     vary: Vec<String>,
     /// Compare although other facts differ; every change is then confounded with them
     #[arg(long)]

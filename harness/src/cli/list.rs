@@ -125,11 +125,14 @@ fn entries(rows: &[Row], width: usize) -> Page {
         page.say("none in this version");
         return page;
     }
+    let has_details = rows.iter().any(|row| !details(row).is_empty() || !answers(row).is_empty());
+    let columns = if has_details { 3 } else { 2 };
     let cells = rows.iter().map(|row| {
         let details = [details(row), answers(row)].concat();
-        [row.name.clone(), row.summary.clone(), details.join(", ")]
+        [row.name.clone(), row.summary.clone(), details.join(", ")].into_iter().take(columns)
     });
-    let table = Table::plain(["name", "what it is", "details"], cells);
+    let heads = ["name", "what it is", "details"].into_iter().take(columns);
+    let table = Table::plain(heads, cells.map(Iterator::collect::<Vec<_>>));
     let unlimited = table.text(Look { width: usize::MAX, color: false });
     if unlimited.lines().all(|line| line.chars().count() <= width) {
         page.push(table);

@@ -8,7 +8,10 @@ use std::sync::LazyLock;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gpubench_catalogue::fault::{self, Class};
 use gpubench_catalogue::{axis, mechanism};
+use gpubench_compare::diff::comparability::known;
+use gpubench_judge::choose::need;
 use gpubench_profiles::{MACHINES, PROFILES};
+use gpubench_record::Axis;
 
 /// The names in one value of a flag: commas separate them, except in brackets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,7 +105,7 @@ pub fn axes() -> impl TypedValueParser<Value = String> {
     // A cell has jitter beside a neighbour that the other axes have.
     let of_screens = axis::SCREEN_NAMES.iter().filter(|name| axis::named(name).is_none());
     let of_jitter = of_screens.filter(|name| name.starts_with("jitter/"));
-    let of_jitter = of_jitter.map(|name| PossibleValue::new(name.as_str()).hide(true));
+    let of_jitter = of_jitter.map(|name| PossibleValue::new(name.as_str()));
     PossibleValuesParser::new(values.chain(of_jitter)).map(|text| {
         let beside = text.strip_prefix("jitter/").and_then(axis::named);
         match (axis::named(&text), beside) {
@@ -171,6 +174,30 @@ pub(super) fn profiles() -> Vec<&'static str> {
     PROFILES.iter().map(|(name, _)| *name).collect()
 }
 
+/// Names that needs begin with, and needs without a value.
+pub(super) fn needs() -> Vec<&'static str> {
+    let axes = axis::known_names().into_iter().filter(|name| *name != "power/power");
+    axes.chain(need::ALONE).collect()
+}
+
+/// Facts of `diff --vary`.
+pub(super) fn facts() -> Vec<&'static str> {
+    known().collect()
+}
+
+/// Places of `report --why`: mechanisms and axes.
+pub(super) fn places() -> Vec<&'static str> {
+    static BOTH: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let axes = || Axis::ALL.iter().map(|axis| axis.as_str()).chain([axis::OVERALL]);
+        let of = |name: &&'static str| axes().map(|axis| format!("{name}/{axis}")).collect();
+        let pairs: Vec<Vec<String>> = mechanism::names().iter().map(of).collect();
+        pairs.concat()
+    });
+    let axes = axis::known_names().into_iter().chain([axis::OVERALL]);
+    let both = BOTH.iter().map(String::as_str);
+    mechanism::names().iter().copied().chain(axes).chain(both).collect()
+}
+
 /// Built-in machines.
 pub(super) fn machines() -> Vec<&'static str> {
     MACHINES.iter().map(|(name, _)| *name).collect()
@@ -187,8 +214,7 @@ pub(super) fn devices() -> Vec<&'static str> {
 pub fn axes_of_reports() -> impl TypedValueParser<Value = String> {
     let known = axis::known_names().into_iter();
     let known = known.map(|name| PossibleValue::new(name).aliases(axis::short_names(name)));
-    let of_screens =
-        axis::SCREEN_NAMES.iter().map(|name| PossibleValue::new(name.as_str()).hide(true));
+    let of_screens = axis::SCREEN_NAMES.iter().map(|name| PossibleValue::new(name.as_str()));
     PossibleValuesParser::new(known.chain(of_screens))
         .map(|text| axis::named_on_screen(&text).unwrap_or(text))
 }

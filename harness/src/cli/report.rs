@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser};
 use gpubench_catalogue::axis;
 use gpubench_record::{Axis, ExitCode, RunRecord};
 use gpubench_reports::format::{TEXT, TEXT_ALIAS};
@@ -13,7 +13,7 @@ use gpubench_store::{SIGNATURE_FILE, write_anonymized};
 
 use super::common::{OutputFlag, exit_codes_help};
 use super::comparing::{LISTING, of_records, say_warnings};
-use super::names::{Names, axes_of_reports};
+use super::names::{Names, Offering, axes_of_reports, places};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::verbs::{
@@ -87,7 +87,14 @@ pub struct Args {
     /// `--why mps/overall` the weakest axis: which bound each figure misses, which gate cells fail,
     /// how often, by how much, and what would cure it. What did not run has its reason. The id of a
     /// cell shows its gates.
-    #[arg(long, value_name = "MECHANISM/AXIS", num_args = 0..=1, conflicts_with = "full")]
+    #[arg(
+        long,
+        value_name = "MECHANISM/AXIS",
+        num_args = 0..=1,
+        conflicts_with = "full",
+        value_parser = Offering(StringValueParser::new(), places),
+        hide_possible_values = true
+    )]
     why: Option<Option<String>>,
     #[command(flatten)]
     output: OutputFlag,

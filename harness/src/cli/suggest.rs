@@ -1,5 +1,7 @@
 //! What a refused command line says: the tip, and the variable that a value comes from.
 
+use std::collections::BTreeSet;
+
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
@@ -20,13 +22,23 @@ pub fn mended(mut error: Error, command: &clap::Command, argv: &[String]) -> Err
         .collect();
     let values = list(&error, ContextKind::ValidValue);
     let accepted = accepted(&error);
+    let short = short_names(&values);
+    if error.kind() == ErrorKind::InvalidValue && !short.is_empty() {
+        // `faults` and the jitter beside the first aggressor stand for whole axes.
+        let whole = ["faults", "jitter/sm"].into_iter();
+        let whole = whole.filter(|_| values.iter().any(|value| value == "fault"));
+        let all = texts(&values).into_iter().chain(whole).chain(short.iter().copied());
+        let all: BTreeSet<&str> = all.collect();
+        let all = all.into_iter().map(str::to_owned).collect();
+        error.insert(ContextKind::ValidValue, ContextValue::Strings(all));
+    }
     for (of, tip, known) in [
         (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand, verbs),
         (ContextKind::InvalidArg, ContextKind::SuggestedArg, texts(&flags)),
         (
             ContextKind::InvalidValue,
             ContextKind::SuggestedValue,
-            [texts(&values), texts(&accepted), short_names(&values)].concat(),
+            [texts(&values), texts(&accepted), short].concat(),
         ),
     ] {
         let Some(ContextValue::String(name)) = error.get(of) else {
@@ -127,6 +139,12 @@ mod tests {
             let error = command().try_get_matches_from(&argv).expect_err(line);
             let text = mended(error, &command(), &argv).to_string();
             assert!(text.contains("tip") && text.contains(tip), "{text}");
+        }
+        let argv = ["gpubench", "plan", "--axis", "qqq"].map(str::to_owned);
+        let error = command().try_get_matches_from(&argv).expect_err("no axis");
+        let text = mended(error, &command(), &argv).to_string();
+        for name in ["bandwidth/dram", " dram", "jitter/dram", " residue"] {
+            assert!(text.contains(name), "{text}");
         }
         let argv = ["gpubench", "explain"].map(str::to_owned);
         let error = command().try_get_matches_from(&argv).expect_err("no verb");

@@ -149,7 +149,10 @@ pub fn from_visible(error: VisibleError) -> ExpectedError {
 pub fn no_devices(error: QueryError) -> ExpectedError {
     match error {
         QueryError::Load(source) => {
-            ExpectedError::NoDriver { reason: format!("{source}{}", nvml::hidden()) }
+            let source = source.to_string();
+            // The words of a library that a user does not know.
+            let reason = source.strip_prefix("a libloading error occurred: ").unwrap_or(&source);
+            ExpectedError::NoDriver { reason: format!("{reason}{}", nvml::hidden()) }
         }
         QueryError::Refused(_)
         | QueryError::NoAnswer(_)
@@ -173,9 +176,10 @@ pub fn from_journal(error: JournalError) -> ExpectedError {
     match error {
         JournalError::Io { path, source } => ExpectedError::from_write(Path::new(&path), source),
         JournalError::Line { .. } => ExpectedError::NotRestored { what: error.to_string() },
-        JournalError::NoFolder => {
-            ExpectedError::usage(error.to_string(), Some("set XDG_STATE_HOME"))
-        }
+        JournalError::NoFolder => ExpectedError::usage(
+            error.to_string(),
+            Some("set XDG_STATE_HOME to a folder that stays"),
+        ),
     }
 }
 

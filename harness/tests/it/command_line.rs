@@ -3,6 +3,8 @@
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 use crate::support::{Error, Lab, TestResult, finish, program};
 
 fn gpubench(line: &str) -> Command {
@@ -239,6 +241,33 @@ fn files_are_those_of_the_sources_and_are_not_replaced_unasked() -> TestResult {
 
 // What packages need of the binary: completions, manual pages and the facts of the build.
 
+/// Bash ends a word at a colon; the other words are those of flags.
+#[test]
+fn bash_completes_the_values_of_flags() -> TestResult {
+    let script = finish(gpubench("completions bash"))?.ended_with(0)?.stdout;
+    for (words, wanted) in [
+        ("plan --device virt", "virtual:h100-80"),
+        ("plan --device virtual :", "h100-80"),
+        ("plan --device virtual : h1", "h100-80"),
+        ("report R --why mps/j", "mps/jitter"),
+        ("report R --why mps-q", "mps-quota"),
+        ("choose R --need no-ro", "no-root"),
+        ("choose R --need bandwidth/d", "bandwidth/dram"),
+        ("diff A B --vary dri", "driver"),
+    ] {
+        let last = words.split(' ').count();
+        let ask = format!(
+            "{script}\nCOMP_WORDS=(gpubench {words}); COMP_CWORD={last}\n\
+             _gpubench_with_colons gpubench; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        let mut shell = Command::new("bash");
+        shell.args(["--norc", "-c", &ask]).stdout(Stdio::piped());
+        let found = finish(shell)?.ended_with(0)?.stdout;
+        assert!(found.lines().any(|line| line == wanted), "{words}: {found}");
+    }
+    Ok(())
+}
+
 #[test]
 fn completions_and_manual_pages_name_every_verb() -> TestResult {
     let bash = finish(gpubench("completions bash"))?.ended_with(0)?.stdout;
@@ -292,7 +321,31 @@ fn a_change_without_a_folder_for_its_journal_is_refused() -> TestResult {
         .collect();
     let mut names = names?;
     names.sort();
-    assert_eq!(names, ["out", "short.toml"]);
+    assert_eq!(names, ["short.toml"]);
+    Ok(())
+}
+
+/// Nothing is measured that could not be kept, and a spread that cannot be kept is printed.
+#[test]
+fn a_spread_without_a_folder_is_not_measured() -> TestResult {
+    let mut doctor = gpubench("doctor --device=virtual --calibrate --sessions=1");
+    doctor.env_remove("HOME").env_remove("XDG_STATE_HOME");
+    let stderr = finish(doctor)?.ended_with(2)?.stderr;
+    assert!(!stderr.contains("session") && stderr.contains("set XDG_STATE_HOME"), "{stderr}");
+    let lab = Lab::on("turing")?;
+    let doctor = |more: &[&str]| {
+        let args = ["doctor", "--format=json", "--profile=smoke", "--device"];
+        let mut doctor = lab.gpubench(args);
+        doctor.arg(lab.device()).args(more);
+        finish(doctor)
+    };
+    let host: Value = serde_json::from_str(&doctor(&[])?.ended_with(0)?.stdout)?;
+    let uuid = host["device"]["uuid"].as_str().ok_or("a UUID")?;
+    // The place of the file is taken.
+    std::fs::create_dir_all(lab.path(&format!("state/gpubench/spread/{uuid}.json")))?;
+    let printed = doctor(&["--calibrate", "--sessions=1"])?.ended_with(2)?.stdout;
+    let spread: Value = serde_json::from_str(&printed)?;
+    assert_eq!(spread["sessions"].as_array().map(Vec::len), Some(1), "{printed}");
     Ok(())
 }
 

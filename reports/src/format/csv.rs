@@ -206,7 +206,6 @@ fn claim_lines(record: &RunRecord, row: &ClaimRow, columns: usize) -> Vec<Vec<St
     let of = |variant: &str, title: &str, figure: Option<&Estimate>| {
         let keys = [mechanisms.as_str(), variant, axis, "", "claim"];
         let mut fields = line(record, keys, columns, title, figure);
-        put(&mut fields, "outcome", "claim");
         put(&mut fields, "reason", if figure.is_none() { &row.evidence } else { "" });
         put(&mut fields, "word", row.verdict.as_str());
         put(&mut fields, "claimed", &format!("{}: {}", row.source, row.statement));
