@@ -94,9 +94,18 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         notes.push(format!("frozen as {} in {}", &frozen.hash[..12], path.display()));
     }
     notes.extend(facts.findings.iter().map(|found| found.what.clone()));
-    if is_virtual && options.reconfigure == Reconfigure::OnVirtual {
-        let guarded = HostFacts { allow_reconfigure: false, ..facts.clone() };
-        notes.extend(needs_flag(&plan, &capabilities(&guarded, &profile)));
+    let guarded = match is_virtual && options.reconfigure == Reconfigure::OnVirtual {
+        true => {
+            let facts = HostFacts { allow_reconfigure: false, ..facts.clone() };
+            guarded(&plan, &capabilities(&facts, &profile))
+        }
+        false => Vec::new(),
+    };
+    if !guarded.is_empty() {
+        let what = if args.format == TextFormat::Text { "*" } else { &guarded.join(", ") };
+        notes.push(format!(
+            "{what}: device settings, on hardware only with --allow-reconfigure, as root"
+        ));
     }
     if is_virtual {
         notes.push("times of the modelled GPU; on two cores a run takes 3 to 20 % of them".into());
@@ -112,14 +121,14 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     }
     let rows = gpubench_plan::detectable(&plan, calibration::known(&facts.uuid)?.as_ref());
     if !args.full && args.format == TextFormat::Text {
-        ui.page(&screen(&head(&identity), &plan, &rows, &notes))?;
+        ui.page(&screen(&head(&identity), &plan, &guarded, &rows, &notes))?;
         return Ok(ExitCode::Done);
     }
     notes.push(of_two_drivers(&plan, rows.len()).map_err(ExpectedError::internal)?);
     match args.format {
         TextFormat::Json => ui.print(&render_json(&plan, &rows, &notes)?)?,
         TextFormat::Text => {
-            let page = full(&head(&identity), &plan, &rows, &notes);
+            let page = full(&head(&identity), &plan, &guarded, &rows, &notes);
             ui.print_paged(page.text(ui.look()).as_bytes())?;
         }
     }
@@ -154,31 +163,27 @@ fn head(identity: &DeviceIdentity) -> String {
     format!("{}, driver {}", clean(&identity.name), clean(&identity.driver))
 }
 
-/// What the same command does not run on hardware: a virtual GPU has no other user.
-fn needs_flag(plan: &Plan, guarded: &Capabilities) -> Option<String> {
+/// The variants that the same command does not run on hardware: a virtual GPU has no other user.
+fn guarded(plan: &Plan, guarded: &Capabilities) -> Vec<String> {
     let is_refused = |variant: &str| {
-        let mut waived = guarded.mechanisms.iter();
-        waived.any(|one| {
-            let flag = "--allow-reconfigure";
+        guarded.mechanisms.iter().any(|one| {
             one.variant.variant == variant
-                && matches!(&one.availability, Availability::Waived { remedy: Some(text), .. }
-                    if text == flag)
+                && matches!(&one.availability, Availability::Waived { remedy: Some(flag), .. }
+                    if flag == "--allow-reconfigure")
         })
     };
-    let labels = labels(plan);
-    let planned = plan.mechanisms.iter().map(|one| one.variant.as_str());
-    let refused: Vec<String> =
-        planned.filter(|one| is_refused(one)).map(|one| labels.get(one)).collect();
-    (!refused.is_empty()).then(|| {
-        let names = list(&refused, "and");
-        format!(
-            "on hardware {names} change device settings: only with --allow-reconfigure, as root"
-        )
-    })
+    let planned = plan.mechanisms.iter().map(|one| one.variant.clone());
+    planned.filter(|variant| is_refused(variant)).collect()
 }
 
 /// What runs, for how long, and what does not, on one screen.
-fn screen(head: &str, plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
+fn screen(
+    head: &str,
+    plan: &Plan,
+    guarded: &[String],
+    rows: &[Detectable],
+    notes: &[String],
+) -> Page {
     let mut page = Page::default();
     let mut lines = summary(plan, false);
     lines[0] = format!("{head}; {}", lines[0]);
@@ -186,7 +191,7 @@ fn screen(head: &str, plan: &Plan, rows: &[Detectable], notes: &[String]) -> Pag
     lines.for_each(|line| page.say(line));
     page.say(time_in_words(plan));
     page.push(Block::Gap);
-    page.push(mechanisms(plan, &labels(plan), false));
+    page.push(mechanisms(plan, &labels(plan), guarded, false));
     page.push(Block::Gap);
     skips_in_words(plan).into_iter().for_each(|line| page.say(line));
     page.say(detectable_in_words(rows));
@@ -195,14 +200,20 @@ fn screen(head: &str, plan: &Plan, rows: &[Detectable], notes: &[String]) -> Pag
     page
 }
 
-fn full(head: &str, plan: &Plan, rows: &[Detectable], notes: &[String]) -> Page {
+fn full(
+    head: &str,
+    plan: &Plan,
+    guarded: &[String],
+    rows: &[Detectable],
+    notes: &[String],
+) -> Page {
     let mut page = Page::default();
     page.say(head);
     let labels = labels(plan);
     let lines = summary(plan, true).into_iter().chain(after_cells::in_words(plan));
     lines.for_each(|line| page.say(line));
     let tables = [
-        mechanisms(plan, &labels, true),
+        mechanisms(plan, &labels, guarded, true),
         time(plan),
         detectable_table(rows),
         first_block(plan, &labels),
@@ -247,13 +258,10 @@ fn summary(plan: &Plan, is_full: bool) -> Vec<String> {
     } else {
         format!(" (only in the {open} cells for tails)")
     };
-    let mut lines = vec![format!(
-        "profile {} ({}), seed {}, {} tenants",
-        plan.profile,
-        &plan.profile_hash[..plan.profile_hash.len().min(12)],
-        plan.seed,
-        plan.tenants,
-    )];
+    let hash = &plan.profile_hash[..plan.profile_hash.len().min(12)];
+    let hash = if is_full { format!(" ({hash})") } else { String::new() };
+    let (profile, seed, tenants) = (&plan.profile, plan.seed, plan.tenants);
+    let mut lines = vec![format!("profile {profile}{hash}, seed {seed}, {tenants} tenants")];
     lines.extend(victim);
     let order = ", each block in a random order with compared cells side by side, and the next \
                  one reversed";
@@ -295,7 +303,7 @@ fn time_in_words(plan: &Plan) -> String {
     let mut parts: Vec<&PlannedTime> = plan.time.iter().collect();
     parts.sort_by_key(|one| std::cmp::Reverse(one.ns));
     let whole_ns: u64 = parts.iter().map(|one| one.ns).sum();
-    let longest = parts.iter().take(4).filter(|one| one.ns > 0).map(|one| {
+    let longest = parts.iter().take(3).filter(|one| one.ns > 0).map(|one| {
         let guessed = if one.guessed { " guessed" } else { "" };
         format!("{} {}{guessed}", one.part, in_minutes(one.ns))
     });
@@ -386,6 +394,9 @@ const fn in_round_figures(ns: u64) -> u64 {
     (ns + MS / 2) / MS * MS
 }
 
+/// Mechanisms that a line of the screen names.
+const NAMED_MAX: usize = 4;
+
 /// The mechanisms that do not run at all, and the parts that others run without: a line for each
 /// reason.
 fn skips_in_words(plan: &Plan) -> Vec<String> {
@@ -405,7 +416,12 @@ fn skips_in_words(plan: &Plan) -> Vec<String> {
     }
     let line = |(what, skip, all): (String, &Skip, Vec<String>)| {
         let remedy = skip.remedy.as_ref().map(|remedy| format!(" ({remedy})"));
-        format!("{what} {}: {}{}", list(&all, "and"), skip.reason, remedy.unwrap_or_default())
+        let more = all.len().saturating_sub(NAMED_MAX - 1);
+        let names = match all.len() > NAMED_MAX {
+            true => format!("{} and {more} more", all[..NAMED_MAX - 1].join(", ")),
+            false => list(&all, "and"),
+        };
+        format!("{what} {names}: {}{}", skip.reason, remedy.unwrap_or_default())
     };
     groups.into_iter().map(line).collect()
 }

@@ -144,6 +144,9 @@ fn a_plan_is_one_screen_and_markdown_begins_with_the_answer() -> TestResult {
         command.env("COLUMNS", "80");
         let text = finish(command)?.ended_with(0)?.stdout;
         assert!(text.lines().count() <= 40, "{text}");
+        for part in ["Virtual ", ", driver ", "EXCLUSIVE_PROCESS *", "*: device settings"] {
+            assert!(text.contains(part) && !text.contains("; 2 more"), "{part}: {text}");
+        }
         // A mechanism with cells is in no line of those that do not run.
         let (with_cells, rest) =
             text.split_once("\n\n").ok_or("a table")?.1.split_once("\n\n").ok_or("reasons")?;
@@ -240,6 +243,13 @@ fn files_are_those_of_the_sources_and_are_not_replaced_unasked() -> TestResult {
 }
 
 // What packages need of the binary: completions, manual pages and the facts of the build.
+
+#[test]
+fn a_folder_of_records_names_them() -> TestResult {
+    let (code, _, stderr) = run("report ../reports/examples")?;
+    assert!(code == 2 && stderr.contains("records, such as ../reports/examples/"), "{stderr}");
+    Ok(())
+}
 
 /// Bash ends a word at a colon; the other words are those of flags.
 #[test]

@@ -4,7 +4,8 @@ use gpubench_plan::Detectable;
 use gpubench_record::{Cell, MechanismProperties, Plan};
 use gpubench_show::{Labels, Table};
 
-pub(super) fn mechanisms(plan: &Plan, labels: &Labels, is_full: bool) -> Table {
+/// `guarded` are the variants with a star.
+pub(super) fn mechanisms(plan: &Plan, labels: &Labels, guarded: &[String], is_full: bool) -> Table {
     let count = |variant: &str| plan.cells.iter().filter(|cell| cell.variant == variant).count();
     let mut rows: Vec<[String; 3]> = plan
         .mechanisms
@@ -16,7 +17,8 @@ pub(super) fn mechanisms(plan: &Plan, labels: &Labels, is_full: bool) -> Table {
                 changes if is_full => changes.join("; "),
                 changes => in_short(changes),
             };
-            [labels.get(&mechanism.variant), cells, changes]
+            let star = if guarded.contains(&mechanism.variant) { " *" } else { "" };
+            [labels.get(&mechanism.variant), cells, changes + star]
         })
         .collect();
     // The others are measured against these cells: native ones, and those without protection.
@@ -34,7 +36,9 @@ fn in_short(changes: &[String]) -> String {
     let mut counted: Vec<(&str, usize)> = Vec::new();
     for change in changes {
         let short = change.split(',').next().unwrap_or(change);
-        let short = short.split(" at ").next().unwrap_or(short);
+        let short = [" at ", " for "]
+            .iter()
+            .fold(short, |short, mark| short.split_once(mark).map_or(short, |(short, _)| short));
         match counted.iter_mut().find(|(known, _)| *known == short) {
             Some((_, count)) => *count += 1,
             None => counted.push((short, 1)),
