@@ -157,11 +157,10 @@ fn with_options(base: &str, options: &str) -> Result<String, Fault> {
     let mut lines = vec!["version = 1".to_owned(), format!("[{base}]")];
     for option in options.split(',') {
         let (short, value) = option.split_once('=').unwrap_or(("", option.trim_end_matches('%')));
-        // A percentage alone is that of the option of this name, or of each that ends so.
-        let has_pct = keys.iter().any(|key| *key == "pct");
+        // A value alone is that of the one option with such a name, or a percentage of each.
+        let alone = keys.iter().find(|key| ["pct", "layout"].contains(&key.as_str()));
         let is_meant = |key: &&&String| match short {
-            "" if has_pct => **key == "pct",
-            "" => key.ends_with("_pct"),
+            "" => alone.map_or_else(|| key.ends_with("_pct"), |alone| *key == alone),
             short => key.trim_end_matches("_pct") == short || **key == short,
         };
         let own: Vec<&&String> = keys.iter().filter(is_meant).collect();
