@@ -135,7 +135,7 @@ fn note(tallies: &[&FaultTally], is_decided: bool, rows: &[&MatrixRow]) -> Optio
     let more = tallies.iter().filter_map(|tally| tally.more_for_l2).max();
     match more {
         Some(more) if more > 0 => {
-            Some(format!("no victim was harmed; {more} more trials of each fault would show L2"))
+            Some(format!("no victim harmed; {more} more trials of each would show L2"))
         }
         _ => rows.first().and_then(|row| row.outcome.reason.clone()),
     }

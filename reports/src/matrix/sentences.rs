@@ -50,7 +50,8 @@ pub(super) fn sentences(all: &[Standings]) -> Vec<String> {
     }
     let predicates = groups.iter().map(|(achieved, labels)| achieved.sentence(labels));
     sentences.extend(predicates.flatten());
-    let any_decided = groups.iter().any(|(achieved, _)| !achieved.is_undecided());
+    let is_decided = |one: &Achieved<'_>| one.isolates() || one.lacks || !one.partial.is_empty();
+    let any_decided = groups.iter().any(|(achieved, _)| is_decided(achieved));
     if !undecided.is_empty() && any_decided {
         sentences.push(format!("Undecided for all: {}.", list(&undecided, "and")));
     }

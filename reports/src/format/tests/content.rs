@@ -187,7 +187,7 @@ fn the_faults_of_a_mechanism_share_a_row_with_a_level_only_where_one_is_refuted(
         (
             &[1, 1],
             "fault<br>2/2 held, 1 trial each | -",
-            "no victim was harmed; 13 more trials of each fault would show L2",
+            "no victim harmed; 13 more trials of each would show L2",
         ),
         (
             &[0, 0],
