@@ -1,19 +1,21 @@
 //! Answers that the machine file plants: for the n-th call of a function by a process of some role.
 
 use std::cell::Cell;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::{OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::process::device;
 use crate::session::ENV;
-use gpubench_virtual_gpu_model::machine::{Asker, PlantedAnswer};
+use gpubench_virtual_gpu_model::machine::{Asker, PlantedAnswer, Sharing};
 
 /// The first argument of a tenant, as `gpubench` starts it.
 const TENANT: &str = "__tenant";
 
 thread_local! {
-    /// The number that the running call stores.
-    static VALUE: Cell<Option<u64>> = const { Cell::new(None) };
+    /// The numbers that the running call stores.
+    static VALUES: Cell<[Option<u64>; 2]> = const { Cell::new([None; 2]) };
 }
 
 /// A planted answer with the number of calls so far.
@@ -31,9 +33,25 @@ fn answers() -> &'static [Counted] {
             Asker::Tenant => is_tenant,
             Asker::Coordinator => !is_tenant,
         };
+        let sharing = sharing();
         let own = planted.into_iter().filter(is_for_this);
+        let own = own.filter(|one| one.under.is_none_or(|under| under == sharing));
         own.map(|one| (one, Mutex::new(0))).collect()
     })
+}
+
+/// How this process shares the GPU.
+fn sharing() -> Sharing {
+    let variable = |name| std::env::var_os(name).unwrap_or_default();
+    if variable("CUDA_VISIBLE_DEVICES").as_encoded_bytes().starts_with(b"MIG-") {
+        Sharing::Mig
+    } else if !variable("LD_PRELOAD").is_empty() {
+        Sharing::Preload
+    } else if Path::new(&variable("CUDA_MPS_PIPE_DIRECTORY")).is_dir() {
+        Sharing::Mps
+    } else {
+        Sharing::Alone
+    }
 }
 
 /// What is planted for this call of `name`, which counts it. A call that hangs does not return.
@@ -43,7 +61,11 @@ pub fn answer(name: &str) -> Option<&'static PlantedAnswer> {
         return None;
     }
     let (found, _) = planted.iter().find(|(one, calls)| {
-        if one.call != name {
+        let is_called = match one.call.strip_suffix('*') {
+            Some(begin) => name.starts_with(begin),
+            None => one.call == name,
+        };
+        if !is_called {
             return false;
         }
         let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,6 +73,9 @@ pub fn answer(name: &str) -> Option<&'static PlantedAnswer> {
         let nth = (*calls - 1).checked_sub(one.after);
         nth.is_some_and(|nth| one.times.is_none_or(|times| nth < times))
     })?;
+    if found.wait_ms > 0 {
+        std::thread::sleep(Duration::from_millis(found.wait_ms));
+    }
     if found.hang {
         loop {
             std::thread::park();
@@ -63,11 +88,13 @@ pub fn answer(name: &str) -> Option<&'static PlantedAnswer> {
 /// [`take_value`].
 pub fn result(name: &str) -> Option<i32> {
     let planted = answer(name);
-    VALUE.set(planted.and_then(|one| one.value));
+    VALUES.set(planted.map_or([None; 2], |one| [one.value, one.second]));
     planted?.code
 }
 
-/// The number that the running call stores instead of its own.
+/// The number that the running call stores next instead of its own.
 pub fn take_value() -> Option<u64> {
-    VALUE.take()
+    let [next, after] = VALUES.take();
+    VALUES.set([after, None]);
+    next
 }

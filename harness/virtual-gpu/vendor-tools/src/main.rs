@@ -1,4 +1,5 @@
 //! The stand-ins as one small program: a link with the name of a vendor command starts it.
+#![expect(unsafe_code, reason = "raising a signal has no safe form in std")]
 #![expect(
     clippy::disallowed_methods,
     reason = "a real daemon hands its environment to its servers"
@@ -28,10 +29,15 @@ fn this_program(name: &str) -> Command {
 fn main() -> ExitCode {
     let argv: Vec<OsString> = std::env::args_os().collect();
     let name = argv.first().and_then(|path| Path::new(path).file_name()?.to_str());
-    if let Some(planted) = name.and_then(planted::answer) {
+    let planted = name.and_then(planted::answer);
+    if let Some((planted, code)) = planted.and_then(|one| Some((one, one.code?))) {
         // A closed standard output still leaves the exit status.
         let _ = writeln!(std::io::stdout(), "{}", planted.output.as_deref().unwrap_or_default());
-        return ExitCode::from(planted.code.unwrap_or(1) as u8);
+        if code < 0 {
+            // SAFETY: the signal ends this process, which has one thread.
+            unsafe { libc::raise(-code) };
+        }
+        return ExitCode::from(code as u8);
     }
     let status = match name {
         Some(CONTROL) => nvidia_cuda_mps::control(&argv, &PROGRAMS),

@@ -29,24 +29,27 @@ pub struct Circumstances {
     pub compute_mode: u64,
 }
 
-/// What a call of the driver or a vendor command answers instead of what the model says. Exactly
-/// one of `code`, `hang`, `missing` and `value` is given.
+/// What a call of the driver or a vendor command answers instead of what the model says. One of
+/// `code`, `hang`, `missing` and `value` is given, or `wait_ms` alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlantedAnswer {
     /// Exported function (`nvmlInit_v2`), field of NVML (`field 230`), or vendor command
-    /// (`nvidia-smi`).
+    /// (`nvidia-smi`); with a star at the end all that begin so (`nvml*`), which count together.
     pub call: String,
     /// The processes that get the answer.
     #[serde(default)]
     pub role: Asker,
+    /// Only in processes that share the GPU this way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under: Option<Sharing>,
     /// Calls of a process that are answered as usual before.
     #[serde(default)]
     pub after: u64,
     /// How many calls of a process get it; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// The function returns this number; a command ends with it.
+    /// The function returns this number; a command ends with it, or by a signal if it is negative.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
     /// The call does not return.
@@ -58,6 +61,12 @@ pub struct PlantedAnswer {
     /// The number that the function stores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<u64>,
+    /// The number that it stores in its second result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<u64>,
+    /// Milliseconds of real time before the answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub wait_ms: u64,
     /// What a command prints before it ends with `code`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
@@ -74,6 +83,20 @@ pub enum Asker {
     Coordinator,
     /// Tenants.
     Tenant,
+}
+
+/// How a process shares the GPU, by its environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// It has an MPS daemon.
+    Mps,
+    /// It has a MIG instance.
+    Mig,
+    /// It has a preloaded library.
+    Preload,
+    /// None of these.
+    Alone,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
@@ -108,8 +131,9 @@ impl Machine {
     pub(super) fn check_circumstances(&self, path: &str) -> Result<(), MachineError> {
         for one in &self.answers {
             let kinds = [one.code.is_some(), one.hang, one.missing, one.value.is_some()];
-            if kinds.iter().filter(|given| **given).count() != 1 {
-                let accepted = "one of code, hang, missing and value";
+            let given = kinds.iter().filter(|given| **given).count();
+            if given > 1 || given == 0 && one.wait_ms == 0 {
+                let accepted = "one of code, hang, missing and value, or wait_ms";
                 return wrong(path, "answers", format!("of {:?}", one.call), accepted);
             }
         }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::simulation::Rules;
 pub use chip::{Gpu, Memory, Resident};
-pub use circumstances::{Asker, Circumstances, PlantedAnswer, Virtualization};
+pub use circumstances::{Asker, Circumstances, PlantedAnswer, Sharing, Virtualization};
 pub use error::MachineError;
 use error::{read, wrong};
 use faults::Faults;

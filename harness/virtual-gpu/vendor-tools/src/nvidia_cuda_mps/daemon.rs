@@ -189,7 +189,8 @@ impl Daemon {
 
     /// Starts a server for a user's clients.
     pub fn start(&self, shared: &mut Shared, uid: u32) -> Result<u32, MpsError> {
-        let process = Process::start((self.programs.server)(), self.row, uid)?;
+        let process = Process::start((self.programs.server)(), self.row, uid)
+            .inspect_err(|error| self.note(Which::Control, &error.to_string()))?;
         let (row, pid) = (process.row, process.pid());
         shared.servers.push(Running { process, ending: false });
         let text = format!("Starting new server {pid} for user {uid}");

@@ -118,8 +118,7 @@ pub mod supervisor {
             let stdin = child.stdin.take();
             let stdout = child.stdout.take();
             let mut process = Self { child, stdin, row: 0 };
-            let silent = || MpsError::Refused("the MPS server ended before it served".to_owned());
-            let mut lines = BufReader::new(stdout.ok_or_else(silent)?).lines();
+            let mut lines = stdout.map(|pipe| BufReader::new(pipe).lines()).into_iter().flatten();
             // Other lines come from the program that runs the server.
             while let Some(Ok(line)) = lines.next() {
                 if let Some(row) = line.strip_prefix(READY).and_then(|row| row.parse().ok()) {
@@ -130,7 +129,9 @@ pub mod supervisor {
                     return Err(MpsError::Refused(why.to_owned()));
                 }
             }
-            Err(silent())
+            let status = process.child.wait().map_err(start)?;
+            let code = status.code().map_or_else(|| status.to_string(), |code| code.to_string());
+            Err(MpsError::Refused(format!("Server {} exited with status {code}", process.pid())))
         }
 
         pub fn pid(&self) -> u32 {
