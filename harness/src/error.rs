@@ -278,7 +278,12 @@ impl ExpectedError {
             Self::DevicesHidden { .. } => Some(
                 "unset the variable, or list a GPU in it; --device virtual needs none".to_owned(),
             ),
-            Self::NothingRan { .. } | Self::NamedAndWaived { .. } => {
+            Self::NothingRan { .. } => Some(
+                "`gpubench doctor` checks the device, and `gpubench plan` shows what each \
+                 mechanism needs"
+                    .to_owned(),
+            ),
+            Self::NamedAndWaived { .. } => {
                 let says = "`gpubench plan` without --mechanism shows what can run here, and why \
                             the rest cannot";
                 Some(says.to_owned())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gpubench_host::device::{BlockingCall, Nvml, identity};
+use gpubench_host::device::{BlockingCall, Driver, identity};
 use gpubench_host::tenant::TenantError;
 use gpubench_record::calibration::ObservationCost;
 use gpubench_record::user_victim::USER_VICTIM;
@@ -134,7 +134,7 @@ fn kept(setup: &Setup, basis: &CalibrationBasis) -> Calibration {
 }
 
 async fn binding(tenants: &TenantSet) -> Result<CalibrationBinding, RunError> {
-    let peaks = tenants.handles().nvml("reading peaks", Nvml::peaks).await?;
+    let peaks = tenants.handles().nvml("reading peaks", Driver::peaks).await?;
     Ok(identity::binding(&tenants.handles().identity(), peaks))
 }
 

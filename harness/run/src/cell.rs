@@ -59,7 +59,8 @@ pub async fn run(
         // A tenant that cannot get ready fails this cell; the next cell tries a fresh one.
         Err(RunError::Tenant(error)) => {
             record_refused_client(ledger, cell, &error)?;
-            Some(error.to_string())
+            let server = tenants.config().set_up.ended_server();
+            Some(server.map_or_else(|| error.to_string(), |server| format!("{error}; {server}")))
         }
         Err(other) => return Err(other),
     };

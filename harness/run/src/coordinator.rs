@@ -32,6 +32,8 @@ struct Coordinator {
     soak: Option<Soak>,
     /// Cells of each variant in which a tenant did not answer.
     hung: BTreeMap<String, u32>,
+    /// Whether a cell was measured, by this start or an earlier one.
+    has_measured: bool,
 }
 
 /// A variant that hangs in so many cells gets no more.
@@ -67,6 +69,7 @@ pub async fn run(
         session: HostSession::new(handles.clone()),
         soak: None,
         hung: BTreeMap::new(),
+        has_measured: handles.setup.continued.is_some(),
         handles,
     };
     let observer = RefCell::new(observer);
@@ -82,6 +85,7 @@ pub async fn run(
     };
     let end = match end {
         Err(RunError::Interrupted) => Ok(RunEnd::Interrupted),
+        Err(error) if coordinator.has_measured => Err(RunError::AfterCells(Box::new(error))),
         end => end,
     };
     // A host that could not be restored takes precedence over every other error.
@@ -250,6 +254,7 @@ impl Coordinator {
             Ok(tenants) => {
                 let (cores, xids) = (&self.cores, &mut self.xids);
                 let failure = cell::run(tenants, cores, ledger, xids, calibration, cell).await?;
+                self.has_measured |= failure.is_none();
                 if let Some(soak) = &mut self.soak {
                     soak.after_load().await?;
                 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpubench_host::device::{Nvml, identity};
+use gpubench_host::device::{Driver, identity};
 use gpubench_record::wire::Participants;
 use gpubench_record::{
     Cell, DeviceIdentity, MechanismRow, Outcome, OutcomeKind, RunEvent, SpentTime, TimePart,
@@ -51,14 +51,14 @@ impl RunHandles {
         Self { setup, waits, recorder, registry: PidRegistry::default(), identity, time }
     }
 
-    /// Calls NVML, with a limit.
+    /// Asks NVML. A call that does not return ends the run.
     pub async fn nvml<T: Send + 'static>(
         &self,
         doing: &'static str,
-        call: impl FnOnce(&Nvml) -> T + Send + 'static,
+        call: impl FnOnce(&Driver) -> T + Send + 'static,
     ) -> Result<T, RunError> {
         let nvml = Arc::clone(&self.setup.nvml);
-        self.waits.blocking(doing, NVML, move || call(&nvml)).await
+        Ok(self.waits.blocking(doing, NVML, move || nvml.ask(doing, call)).await??)
     }
 
     /// From now on time is spent on this part. Returns the part before.

@@ -9,8 +9,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpubench_host::device::Nvml;
+use gpubench_host::device::{Driver, NoAnswer, Nvml};
 use gpubench_host::device::meters::MeterScope;
+use gpubench_host::device::nvml::named;
 use gpubench_host::mechanism::{
     InForce, Observation, ProgramObservation, TenantEnv, TenantObservation,
 };
@@ -195,10 +196,15 @@ pub struct DeviceProcesses {
 }
 
 impl DeviceProcesses {
-    pub fn now(nvml: &Nvml) -> Self {
+    fn now(nvml: &Nvml) -> Self {
+        let failed = |hang: NoAnswer| Self { failure: Some(hang.to_string()), ..Self::default() };
+        nvml.ask("listing the processes on the GPU by NVML", Self::listed_by).unwrap_or_else(failed)
+    }
+
+    fn listed_by(nvml: &Driver) -> Self {
         let (processes, failure) = match nvml.compute_processes() {
             Ok(processes) => (Some(processes), None),
-            Err(error) => (None, Some(format!("NVML: {error}"))),
+            Err(error) => (None, Some(format!("NVML: {}", named(&error)))),
         };
         let pids =
             |processes: &Vec<(u32, Option<u32>)>| processes.iter().map(|one| one.0).collect();

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gpubench_host::device::meters::Mark;
-use gpubench_host::device::{BlockingCall, Nvml, THROTTLE_REASONS};
+use gpubench_host::device::nvml::named;
+use gpubench_host::device::{BlockingCall, Driver, NoAnswer, Nvml, THROTTLE_REASONS};
 use gpubench_record::{
     Cell, CellSpan, Durations, EventObserved, MeterReading, Plan, TelemetryRow, Unobserved,
 };
@@ -194,20 +195,30 @@ fn sample(
         if !clock.is_virtual() && stop.load(Ordering::Relaxed) {
             break;
         }
-        if reading == Reading::Meters {
-            marks.push(nvml.mark(&scope.meters, clock.now_ns()));
-            continue;
+        let read = match reading {
+            Reading::Meters => {
+                let (meters, now_ns) = (scope.meters.clone(), clock.now_ns());
+                let mark = move |driver: &Driver| driver.mark(&meters, now_ns);
+                nvml.ask("reading counters of energy and use", mark).map(|mark| marks.push(mark))
+            }
+            Reading::Clock => {
+                let clocks = nvml.ask("reading the SM clock by NVML", Driver::sm_clock_mhz);
+                clocks.map(|clock| out.sm_clocks_mhz.extend(clock))
+            }
+            Reading::Counters => read(nvml, cell, at_ns, &mut out),
+        };
+        if let Err(hang) = read {
+            out.failure = Some(hang.to_string());
+            break;
         }
-        if reading == Reading::Clock {
-            out.sm_clocks_mhz.extend(nvml.sm_clock_mhz());
-            continue;
-        }
-        read(nvml, cell, at_ns, &mut out);
-        if at_ns == middle_ns {
+        if at_ns == middle_ns && reading == Reading::Counters {
             out.snapshot = Some(Snapshot::take(clock, nvml, scope));
         }
     }
-    out.meters = metered(nvml, scope, times, &marks, &out.rows);
+    match metered(nvml, scope, times, marks, &out.rows) {
+        Ok(meters) => out.meters = meters,
+        Err(hang) => out.failure = Some(hang.to_string()),
+    }
     if let RunClock::Virtual(device) = clock
         && let Err(error) = device.leave()
     {
@@ -222,36 +233,42 @@ fn metered(
     nvml: &Nvml,
     scope: &SnapshotScope,
     times: Times,
-    marks: &[Mark<'_>],
+    marks: Vec<Mark>,
     rows: &[TelemetryRow],
-) -> Vec<MeterReading> {
-    let mut found = Vec::new();
-    let windows = [(times.closed_ns, false), (times.idle_ns, true)].into_iter();
-    let windows = windows.filter(|([_, length_ns], _)| *length_ns > 0);
-    for (([start_ns, length_ns], idle), ends) in windows.zip(marks.chunks_exact(2)) {
-        let start_ns = times.t0_ns + start_ns;
-        let within = rows.iter().filter(|row| {
-            row.metric == "power" && (start_ns..start_ns + length_ns).contains(&row.t_ns)
-        });
-        let power_mw: Vec<f64> = within.map(|row| row.value).collect();
-        if scope.meters.energy {
-            found.push(Nvml::energy(&ends[0], &ends[1], idle, &power_mw));
-        }
-        if scope.meters.utilisation && !idle {
-            found.extend(nvml.utilisation(&scope.meters, &ends[0], &ends[1]));
-        }
+) -> Result<Vec<MeterReading>, NoAnswer> {
+    if marks.is_empty() {
+        return Ok(Vec::new());
     }
-    found
+    let power = rows.iter().filter(|row| row.metric == "power");
+    let power: Vec<(u64, f64)> = power.map(|row| (row.t_ns, row.value)).collect();
+    let meters = scope.meters.clone();
+    nvml.ask("reading counters of energy and use", move |driver| {
+        let mut found = Vec::new();
+        let windows = [(times.closed_ns, false), (times.idle_ns, true)].into_iter();
+        let windows = windows.filter(|([_, length_ns], _)| *length_ns > 0);
+        for (([start_ns, length_ns], idle), ends) in windows.zip(marks.chunks_exact(2)) {
+            let start_ns = times.t0_ns + start_ns;
+            let within = |t_ns: u64| (start_ns..start_ns + length_ns).contains(&t_ns);
+            let power_mw = power.iter().filter(|(t_ns, _)| within(*t_ns)).map(|(_, mw)| *mw);
+            let power_mw: Vec<f64> = power_mw.collect();
+            if meters.energy {
+                found.push(Driver::energy(&ends[0], &ends[1], idle, &power_mw));
+            }
+            if meters.utilisation && !idle {
+                found.extend(driver.utilisation(&meters, &ends[0], &ends[1]));
+            }
+        }
+        found
+    })
 }
 
-fn read(nvml: &Nvml, cell: &str, t_ns: u64, out: &mut Sampled) {
-    let readings = nvml.readings();
+fn read(nvml: &Nvml, cell: &str, t_ns: u64, out: &mut Sampled) -> Result<(), NoAnswer> {
+    let counters = |driver: &Driver| (driver.readings(), driver.throttle_reasons());
+    let (readings, reasons) = nvml.ask("reading counters of the device by NVML", counters)?;
     // Counters are for display, and a missing one is absent. Throttling is judged, so its error
     // is kept.
-    if !readings.iter().any(|one| one.metric == THROTTLE_REASONS)
-        && let Err(error) = nvml.throttle_reasons()
-    {
-        let text = format!("NVML: {error}");
+    if let Err(error) = reasons {
+        let text = format!("NVML: {}", named(&error));
         out.unobserved.insert(Unobserved::Throttle, text);
     }
     for reading in readings {
@@ -268,6 +285,7 @@ fn read(nvml: &Nvml, cell: &str, t_ns: u64, out: &mut Sampled) {
             unit: reading.unit.to_owned(),
         });
     }
+    Ok(())
 }
 
 fn sleep_until(clock: &RunClock, t_ns: u64, stop: &AtomicBool) -> Result<(), String> {

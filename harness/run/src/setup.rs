@@ -84,6 +84,9 @@ pub enum RunError {
     DiskFull,
     #[error("interrupted")]
     Interrupted,
+    /// It ended the run after a cell was measured.
+    #[error("{0}")]
+    AfterCells(Box<RunError>),
     /// The kernel refused to place threads on their cores.
     #[error("placing threads on cores (their scheduler settings): {0}")]
     Cores(#[from] ClockError),

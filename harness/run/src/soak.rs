@@ -5,7 +5,7 @@
 //! the speed of the device. It runs where the host is in a state that allows that: before and after
 //! each switch of the host, and now and then between two mechanisms. Nothing is judged here.
 
-use gpubench_host::device::Nvml;
+use gpubench_host::device::Driver;
 use gpubench_record::probe::step::RunRequests;
 use gpubench_record::{
     CompletedRequests, Heating, RunEvent, SoakPlan, SpeedCheck, TimePart, WorkloadSpec,
@@ -217,7 +217,7 @@ impl Soak {
             RunRequests { spec: self.spec.clone(), watch_ns, requests_max: count as u32 + 4 };
         let completed = probe::step(tenants, slot, requests).await?;
         let doing = "reading clock and temperature";
-        let readings = |nvml: &Nvml| (nvml.sm_clock_mhz(), nvml.temperature_c());
+        let readings = |nvml: &Driver| (nvml.sm_clock_mhz(), nvml.temperature_c());
         let (sm_clock_mhz, temperature_c) = self.handles.nvml(doing, readings).await?;
         self.busy_until_ns = self.handles.now_ns().await?;
         Ok(SpeedCheck {

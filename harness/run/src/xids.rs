@@ -2,14 +2,13 @@
 //! carry the number, and the lines of the kernel's log, which have the time and name the process
 //! and the MIG instance.
 //!
-//! NVML keeps no event for a listener that registers later. An event set borrows the library, so
-//! one thread owns both.
+//! NVML keeps no event for a listener that registers later.
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::mem::ManuallyDrop;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use gpubench_host::device::Nvml;
+use gpubench_host::device::Driver;
+use gpubench_host::device::nvml::named;
 use gpubench_record::{EccCounts, EccSpan, XidLine};
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enums::event::XidError;
@@ -25,17 +24,11 @@ const UNKNOWN: u32 = 999;
 /// tenant's answer may arrive before it.
 const LATE_WALL_MS: u32 = 5;
 
-/// Longest wait for the thread that listens.
-const LIMIT: Duration = Duration::from_secs(30);
-
-/// The Xids since the last request, or why they are unknown.
-type Drained = Result<Vec<u32>, String>;
-
 /// Both sources of Xids of one run.
 pub struct XidMonitor {
     handles: RunHandles,
     /// Or why the driver reports no Xids.
-    watch: Result<XidWatch, String>,
+    events: Result<XidEvents, String>,
     /// Absent where it is not readable.
     kernel_log: Option<KernelLog>,
     /// Memory errors at the last reading, or why they are unknown.
@@ -57,17 +50,13 @@ impl XidMonitor {
         handles: &RunHandles,
         kernel_log: Option<KernelLog>,
     ) -> Result<Self, RunError> {
-        let is_virtual = handles.setup.clock.is_virtual();
-        let nvml = Arc::clone(&handles.setup.nvml);
-        let started = move || XidWatch::start(&nvml, is_virtual);
-        let started = handles.waits.blocking("registering for Xids", LIMIT, started);
-        let watch = started.await?;
-        if let Err(text) = &watch {
+        let events = handles.nvml("registering for Xids by NVML", register).await?;
+        if let Err(text) = &events {
             handles.recorder.warning(text.clone())?;
         }
         Ok(Self {
             handles: handles.clone(),
-            watch,
+            events,
             kernel_log,
             memory_errors: memory_errors(handles).await?,
         })
@@ -94,16 +83,19 @@ impl XidMonitor {
     }
 
     async fn numbers(&self, what: &str) -> Result<Result<Vec<u32>, String>, RunError> {
-        let watch = match &self.watch {
-            Ok(watch) => watch.clone(),
+        let events = match &self.events {
+            Ok(events) => Arc::clone(events),
             Err(failure) => return Ok(Err(failure.clone())),
         };
-        let waits = &self.handles.waits;
-        let drained = waits.blocking("reading Xids from NVML", LIMIT, move || watch.drain());
-        match drained.await? {
+        // In virtual time no event is late.
+        let wait_ms = if self.handles.setup.clock.is_virtual() { 0 } else { LATE_WALL_MS };
+        let drained = move |_: &Driver| {
+            drain(&events.lock().unwrap_or_else(PoisonError::into_inner), wait_ms)
+        };
+        match self.handles.nvml("reading Xids from NVML", drained).await? {
             Ok(xids) => Ok(Ok(xids)),
             Err(error) => {
-                let text = format!("NVML reports no more Xids: {error}");
+                let text = format!("NVML reports no more Xids: {}", named(&error));
                 self.handles.recorder.warning(format!("{what}: {text}"))?;
                 Ok(Err(text))
             }
@@ -140,75 +132,24 @@ impl XidMonitor {
 
 async fn memory_errors(handles: &RunHandles) -> Result<Result<EccCounts, String>, RunError> {
     let doing = "reading memory errors from NVML";
-    let counts = handles.nvml(doing, Nvml::memory_errors).await?;
-    Ok(counts.map_err(|error| format!("NVML: {error}")))
+    let counts = handles.nvml(doing, Driver::memory_errors).await?;
+    Ok(counts.map_err(|error| format!("NVML: {}", named(&error))))
 }
 
-/// Listens to one device until every clone is dropped.
-#[derive(Debug, Clone)]
-struct XidWatch {
-    requests: Sender<Sender<Drained>>,
+/// The events of one device. They are never freed: a call that hangs may use them.
+type XidEvents = Arc<Mutex<ManuallyDrop<EventSet<'static>>>>;
+
+/// Starts listening.
+/// Fails when the device or its driver reports no Xids, as under WSL.
+fn register(driver: &Driver) -> Result<XidEvents, String> {
+    let failure = |e: &NvmlError| format!("Xids cannot be listened to: {}", named(e));
+    let device = driver.whole().map_err(|e| failure(&e))?;
+    let set = driver.library().create_event_set().map_err(|e| failure(&e))?;
+    let set = device.register_events(EventTypes::CRITICAL_XID_ERROR, set);
+    Ok(Arc::new(Mutex::new(ManuallyDrop::new(set.map_err(|e| failure(&e.error))?))))
 }
 
-impl XidWatch {
-    /// Starts listening.
-    /// Fails when the device or its driver reports no Xids, as under WSL.
-    fn start(nvml: &Arc<Nvml>, is_virtual_time: bool) -> Result<Self, String> {
-        // In virtual time no event is late.
-        let wait_ms = if is_virtual_time { 0 } else { LATE_WALL_MS };
-        let (requests, received) = channel();
-        let (ready, is_ready) = channel();
-        let nvml = Arc::clone(nvml);
-        std::thread::Builder::new()
-            .name("xids".to_owned())
-            .spawn(move || listen(&nvml, wait_ms, &ready, &received))
-            .map_err(|error| format!("Xids cannot be listened to: {error}"))?;
-        is_ready.recv().unwrap_or_else(|_| Err(silent()))?;
-        Ok(Self { requests })
-    }
-
-    /// The Xids since the last call, in order.
-    /// Fails when NVML does not answer any more.
-    fn drain(&self) -> Drained {
-        let (reply, replied) = channel();
-        self.requests.send(reply).map_err(|_| silent())?;
-        replied.recv().unwrap_or_else(|_| Err(silent()))
-    }
-}
-
-fn silent() -> String {
-    "the thread that listens to Xids has ended".to_owned()
-}
-
-fn listen(
-    nvml: &Nvml,
-    wait_ms: u32,
-    ready: &Sender<Result<(), String>>,
-    requests: &Receiver<Sender<Drained>>,
-) {
-    let (set, registered) = match register(nvml) {
-        Ok(set) => (Some(set), Ok(())),
-        Err(why) => (None, Err(why)),
-    };
-    // The monitor may have ended in the meantime.
-    let has_monitor = ready.send(registered).is_ok();
-    let Some(set) = set.filter(|_| has_monitor) else { return };
-    for reply in requests {
-        let drained = drain(&set, wait_ms);
-        if reply.send(drained.map_err(|error| error.to_string())).is_err() {
-            return;
-        }
-    }
-}
-
-fn register(nvml: &Nvml) -> Result<EventSet<'_>, String> {
-    let failure = |error: &dyn std::fmt::Display| format!("Xids cannot be listened to: {error}");
-    let device = nvml.whole().map_err(|e| failure(&e))?;
-    let set = nvml.library().create_event_set().map_err(|e| failure(&e))?;
-    device.register_events(EventTypes::CRITICAL_XID_ERROR, set).map_err(|e| failure(&e.error))
-}
-
-fn drain(set: &EventSet<'_>, wait_ms: u32) -> Result<Vec<u32>, NvmlError> {
+fn drain(set: &EventSet<'static>, wait_ms: u32) -> Result<Vec<u32>, NvmlError> {
     let mut xids = Vec::new();
     let mut wait_ms = wait_ms;
     loop {

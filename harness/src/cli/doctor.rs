@@ -31,6 +31,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Internal,
     ExitCode::Usage,
     ExitCode::NothingRan,
+    ExitCode::TrialFailed,
     ExitCode::OutputFailed,
     ExitCode::NotRestored,
     ExitCode::Interrupted,

@@ -172,10 +172,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let concluded = conclude(&out);
     progress.finish();
     let judged = match (concluded, end) {
-        (Ok(judged), end) => {
-            let has_cells = !judged.opened.run.cells.is_empty();
-            (judged, end.map_err(|error| if has_cells { error.after_cells() } else { error }))
-        }
+        (Ok(judged), end) => (judged, end),
         (Err(_), Err(error)) => return Err(error),
         (Err(error), Ok(_)) => return Err(error.after_cells()),
     };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpubench_host::tenant::PANICKED;
 use gpubench_record::ExitCode;
-use gpubench_run::{KernelLog, Observer, RunEnd, RunError, Setup};
+use gpubench_run::{KernelLog, Observer, RunEnd, Setup};
 use procfs::process::Process;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -40,10 +40,7 @@ pub fn run_until_signal(
         });
         let end = gpubench_run::run(setup, kernel_log, stopped, observer).await;
         signals.abort();
-        end.map_err(|error| match error {
-            RunError::Tenant(error) if has_user_victim => verdict::from_user_victim(error),
-            error => verdict::from_run(error, &out),
-        })
+        end.map_err(|error| verdict::from_run(error, &out, has_user_victim))
     })
 }
 

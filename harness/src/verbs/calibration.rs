@@ -60,7 +60,7 @@ pub fn read(
     }
     // A record of an older format names its device, though its calibration does not.
     let of_record = device.map(|device| identity::binding(&device, BTreeMap::new()));
-    let here = identity::binding(session.identity(), session.nvml().peaks());
+    let here = identity::binding(session.identity(), session.peaks()?);
     let bound = calibration.binding.as_ref().or(of_record.as_ref());
     if let Some(problem) = bound.and_then(|bound| other_device(bound, &here)) {
         return Err(wrong(problem));
@@ -145,7 +145,7 @@ impl KeptCalibrations {
         &self,
         session: &DeviceSession,
     ) -> Result<(Vec<Calibration>, Vec<String>), ExpectedError> {
-        let here = identity::binding(session.identity(), session.nvml().peaks());
+        let here = identity::binding(session.identity(), session.peaks()?);
         let (all, damaged) = self.usable()?;
         let (mut kept, mut left_out) = (Vec::new(), Vec::from_iter(damaged));
         for calibration in all {

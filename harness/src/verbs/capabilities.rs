@@ -146,7 +146,6 @@ mod tests {
         let mut facts = plain_host();
         let found = capabilities(&facts, &profile);
         assert!(reason(&found, "time-slicing").contains("nvidia-smi"));
-        facts.nvidia_smi = Some("/usr/bin/nvidia-smi".into());
         let found = capabilities(&facts, &profile);
         assert!(reason(&found, "time-slicing").contains("device settings"));
         facts.allow_reconfigure = true;

@@ -16,7 +16,7 @@ use gpubench_host::device::virtual_gpu::{
     DEFAULT, ENV, MACHINE_FILE, Machine, SAMPLE_ENV, TimeMode,
 };
 use gpubench_host::device::{
-    Allotment, DeviceSelector, Nvml, VirtualGpu, identity, limited, limits,
+    Allotment, DeviceSelector, Driver, Nvml, VirtualGpu, identity, limits,
 };
 use gpubench_judge::score::MACHINE_HASH;
 use gpubench_record::{
@@ -164,6 +164,21 @@ impl DeviceSession {
         Arc::clone(&self.nvml)
     }
 
+    /// Asks NVML.
+    /// Fails when a call does not return.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        doing: &str,
+        call: impl FnOnce(&Driver) -> T + Send + 'static,
+    ) -> Result<T, ExpectedError> {
+        self.nvml.ask(doing, call).map_err(verdict::no_answer)
+    }
+
+    /// The peaks that bind a calibration to this device.
+    pub fn peaks(&self) -> Result<BTreeMap<String, f64>, ExpectedError> {
+        self.ask("reading the peaks of the device by NVML", Driver::peaks)
+    }
+
     pub const fn identity(&self) -> &DeviceIdentity {
         &self.identity
     }
@@ -184,9 +199,8 @@ impl DeviceSession {
     }
 }
 
-pub(super) fn identified(nvml: &Arc<Nvml>) -> Result<DeviceIdentity, ExpectedError> {
-    let nvml = Arc::clone(nvml);
-    let identity = limited("asking NVML what the device is", move || identity::identify(&nvml));
+pub(super) fn identified(nvml: &Nvml) -> Result<DeviceIdentity, ExpectedError> {
+    let identity = nvml.ask("asking NVML what the device is", identity::identify);
     identity.map_err(verdict::no_answer)?.map_err(verdict::from_nvml)
 }
 
@@ -268,9 +282,8 @@ pub(super) fn check(session: &DeviceSession) -> Result<(), ExpectedError> {
     let mut pids = Vec::new();
     for _ in 0..WAITS {
         // Without a list the proofs of the mechanisms say so.
-        let nvml = session.nvml();
-        let listed = limited("listing the processes on the GPU", move || nvml.compute_pids());
-        pids = listed.map_err(verdict::no_answer)?.unwrap_or_default();
+        let listed = session.ask("listing the processes on the GPU", Driver::compute_pids)?;
+        pids = listed.unwrap_or_default();
         if pids.is_empty() {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpubench_host::device::virtual_gpu::{
     DEFAULT, ENV, Machine, Session, TREE, TimeMode, kernel_log,
 };
-use gpubench_host::device::{DeviceSelector, Nvml, limited, nvml};
+use gpubench_host::device::{DeviceSelector, Driver, Nvml, OUTSET, nvml};
 use gpubench_host::mechanism;
 use gpubench_host::mechanism::facts::hami_needs_wall_clock;
 use gpubench_host::mechanism::labels::Label;
@@ -89,7 +89,8 @@ fn gather(
         control_groups: device.as_ref().map(|device| device.join(TREE)),
     };
     let doing = "asking NVML and nvidia-smi for the facts of the device";
-    limited(doing, move || HostFacts::gather(&nvml, &inputs)).map_err(verdict::no_answer)
+    let gathered = nvml.ask_within(OUTSET, doing, move |driver| HostFacts::gather(driver, &inputs));
+    gathered.map_err(verdict::no_answer)
 }
 
 /// Whether the driver lets this process change device settings: a real driver requires
@@ -145,7 +146,8 @@ const OF_THE_KERNEL: &str = "/dev/kmsg";
 
 /// Opens the kernel log at its end. A virtual device has a log of its own.
 pub fn open(session: &DeviceSession) -> Result<KernelLog, String> {
-    let address = session.nvml().pci_address();
+    let address = session.ask("reading the PCI address by NVML", Driver::pci_address);
+    let address = address.map_err(|error| error.to_string())?;
     let Some(device) = std::env::var_os(ENV).map(PathBuf::from) else {
         return KernelLog::open(Path::new(OF_THE_KERNEL), address, 0);
     };

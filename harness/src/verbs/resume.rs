@@ -340,7 +340,7 @@ fn calibration_differs(
     made: Option<&Calibration>,
     session: &DeviceSession,
 ) -> Result<(), ExpectedError> {
-    let here = identity::binding(session.identity(), session.nvml().peaks());
+    let here = identity::binding(session.identity(), session.peaks()?);
     let bound = made.and_then(|made| made.binding.as_ref());
     match bound.and_then(|bound| calibration::mismatch(bound, &here)) {
         None => Ok(()),

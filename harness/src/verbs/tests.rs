@@ -410,7 +410,6 @@ pub fn complete_host(machine: &Machine) -> HostFacts {
             })
             .collect(),
         mps_control: Some("/usr/bin/nvidia-cuda-mps-control".into()),
-        nvidia_smi: Some("/usr/bin/nvidia-smi".into()),
         control_groups: Some(ControlGroups { path: "/sys/fs/cgroup".into(), problem: None }),
         hami: Some(HamiLibrary {
             path: "/usr/local/vgpu/libvgpu.so".into(),
@@ -455,7 +454,12 @@ pub const RESTRICTIONS: [Restriction; 19] = [
     ),
     ("busy", |f| f.holders = vec![7], "mig", "processes [7] use the device"),
     ("no MPS", |f| f.mps_control = None, "mps-quota", "not on PATH"),
-    ("no nvidia-smi", |f| f.nvidia_smi = None, "time-slicing", "nvidia-smi"),
+    (
+        "no nvidia-smi",
+        |f| f.no_nvidia_smi = Some("it is not on PATH".to_owned()),
+        "time-slicing",
+        "nvidia-smi",
+    ),
     ("no library", |f| f.hami = None, "hami", "libvgpu.so was not found"),
     (
         "a library that is missing",

@@ -15,7 +15,6 @@ use gpubench_host::device::{NoAnswer, nvml};
 use gpubench_host::mechanism::host::{HostError, JournalError};
 use gpubench_host::tenant::TenantError;
 use gpubench_plan::{Availability, Capability};
-use gpubench_record::wire::OPENING;
 use gpubench_record::{ExitCode, MechanismRow, OutcomeKind, RefusalKind, RunRecord};
 use gpubench_run::RunError;
 use gpubench_store::{EVENTS_FILE, StoreError};
@@ -157,6 +156,7 @@ pub fn no_devices(error: QueryError) -> ExpectedError {
         QueryError::Refused(_)
         | QueryError::NoAnswer(_)
         | QueryError::NoneListed
+        | QueryError::OnlyInstances
         | QueryError::Device { .. }
         | QueryError::Fact { .. } => ExpectedError::NothingRan { reason: error.to_string() },
     }
@@ -214,21 +214,19 @@ pub fn from_user_victim(error: TenantError) -> ExpectedError {
     }
 }
 
-/// A run ended before its plan did.
-pub fn from_run(error: RunError, out: &Path) -> ExpectedError {
+/// A run ended before its plan did. What the host answers before the first measured cell means
+/// that nothing can run here; a tenant that dies is a failed trial at any time.
+pub fn from_run(error: RunError, out: &Path, has_user_victim: bool) -> ExpectedError {
     match error {
+        RunError::AfterCells(error) => from_run(*error, out, has_user_victim).after_cells(),
+        RunError::Tenant(error) if has_user_victim => from_user_victim(error),
         RunError::Store(error) => from_store(out, error),
-        RunError::Spawn(error) => ExpectedError::NothingRan { reason: error.to_string() },
-        RunError::Tenant(error @ TenantError::Refused { kind: RefusalKind::Driver { .. }, .. })
-            if matches!(&error, TenantError::Refused { doing, .. } if doing == OPENING) =>
-        {
-            ExpectedError::NothingRan { reason: error.to_string() }
-        }
-        error @ RunError::Unloadable(_) => ExpectedError::NothingRan { reason: error.to_string() },
-        // Tenants had started: that is no host on which nothing can run.
-        error @ (RunError::Tenant(_) | RunError::NoAnswer(_) | RunError::Verification(_)) => {
-            ExpectedError::RunFailed { problem: error.to_string() }
-        }
+        error @ (RunError::Spawn(_)
+        | RunError::Tenant(TenantError::Refused { .. })
+        | RunError::NoAnswer(_)
+        | RunError::Verification(_)
+        | RunError::Unloadable(_)) => ExpectedError::NothingRan { reason: error.to_string() },
+        RunError::Tenant(error) => ExpectedError::RunFailed { problem: error.to_string() },
         error @ RunError::VirtualClock(_) => ExpectedError::internal(error.to_string()),
         RunError::Bug(what) => ExpectedError::internal(what),
         RunError::Cores(error) => {
@@ -245,9 +243,35 @@ pub fn from_run(error: RunError, out: &Path) -> ExpectedError {
 
 #[cfg(test)]
 mod tests {
-    use gpubench_record::{MechanismRow, Outcome};
+    use std::path::Path;
 
-    use super::{could_run, in_force};
+    use gpubench_host::device::NoAnswer;
+    use gpubench_record::{MechanismRow, Outcome};
+    use gpubench_run::RunError;
+
+    use super::{TenantError, could_run, from_run, in_force};
+
+    #[test]
+    fn a_run_that_ends_before_its_first_measured_cell_ran_nothing() {
+        let hang = || RunError::from(NoAnswer { doing: "asking".into(), problem: "hangs".into() });
+        let unloadable = || RunError::Unloadable("no kernel".into());
+        let after = |error| RunError::AfterCells(Box::new(error));
+        let ended =
+            || TenantError::Ended { tenant: "victim".into(), how: "killed by signal 9".into() };
+        for (error, code) in [
+            (hang(), 3),
+            (after(hang()), 4),
+            (unloadable(), 3),
+            (after(unloadable()), 4),
+            (ended().into(), 4),
+            (after(ended().into()), 4),
+            (after(RunError::DiskFull), 5),
+        ] {
+            let text = format!("{error:?}");
+            let found = from_run(error, Path::new("out"), false);
+            assert_eq!(found.exit_code().code(), code, "{text}: {found}");
+        }
+    }
 
     fn row(name: &str, outcome: Outcome) -> MechanismRow {
         MechanismRow {

@@ -289,7 +289,7 @@ const fn advice(code: i32) -> &'static str {
         }
         100 | 101 => {
             ": CUDA has no device here: MIG mode without an instance, CUDA_VISIBLE_DEVICES, or a \
-             container without it; nvidia-smi -L"
+             container without it; nvidia-smi -L; under MPS a server that does not start"
         }
         214 => {
             ": an error of the memory that ECC cannot correct; nvidia-smi -q -d ECC, then \
@@ -302,6 +302,10 @@ const fn advice(code: i32) -> &'static str {
         304 => {
             ": the system refuses a call of the driver, as a seccomp profile or a sandbox does; \
              dmesg, or a run outside of it"
+        }
+        702 => {
+            ": the GPU drives a display, and the watchdog of the system ends long kernels; \
+             nvidia-smi -q -d DISPLAY, or a GPU without a display"
         }
         802 => {
             ": NVSwitch systems need nvidia-fabricmanager of the driver's version (systemctl \

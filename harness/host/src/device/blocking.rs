@@ -8,7 +8,7 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SendError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -133,10 +133,21 @@ pub fn no_thread(error: &std::io::Error) -> String {
 }
 
 /// Longest wait for the driver before a run begins.
-const OUTSET: Duration = Duration::from_secs(8);
+pub const OUTSET: Duration = Duration::from_secs(8);
+/// A process that was stopped meanwhile counts one step.
+const STEP: Duration = Duration::from_millis(100);
 
 /// Makes calls of the driver that may hang, before a run begins, and names them if they do.
 pub fn limited<T: Send + 'static>(
+    doing: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, NoAnswer> {
+    within(OUTSET, doing, work)
+}
+
+/// Makes calls of the driver that may hang, and names them if they do.
+pub fn within<T: Send + 'static>(
+    limit: Duration,
     doing: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, NoAnswer> {
@@ -145,13 +156,21 @@ pub fn limited<T: Send + 'static>(
     // Without a receiver the call was late.
     let started = run(Box::new(move || drop(send.send(work()))));
     started.map_err(|error| failed(no_thread(&error)))?;
-    answer.recv_timeout(OUTSET).map_err(|_| {
-        failed(format!(
-            "the driver has not answered for {} s: it hangs (dmesg | grep -i -e nvrm -e xid says \
-             why; a reset or a reboot ends it)",
-            OUTSET.as_secs()
-        ))
-    })
+    for _ in 0..limit.as_millis() / STEP.as_millis() {
+        match answer.recv_timeout(STEP) {
+            Ok(answer) => return Ok(answer),
+            Err(RecvTimeoutError::Timeout) => {}
+            // It has been reported, and continues here.
+            Err(RecvTimeoutError::Disconnected) => {
+                std::panic::resume_unwind(Box::new(doing.to_owned()))
+            }
+        }
+    }
+    Err(failed(format!(
+        "the driver has not answered for {} s: it hangs (dmesg | grep -i -e nvrm -e xid says why; \
+         a reset or a reboot ends it)",
+        limit.as_secs()
+    )))
 }
 
 #[cfg(test)]

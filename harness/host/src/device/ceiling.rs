@@ -4,7 +4,7 @@ use gpubench_catalogue::workload::Ceiling;
 use gpubench_record::DeviceIdentity;
 use nvml_wrapper::enum_wrappers::device::Clock;
 
-use super::Nvml;
+use super::Driver;
 
 /// The highest rate of one resource.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,7 +62,7 @@ const LINK: [(f64, f64); 6] = [
 impl Reported {
     /// Reads clocks and widths. The link is slower while it is idle, so its generation is the
     /// highest that device and host support.
-    pub fn read(nvml: &Nvml) -> Self {
+    pub fn read(nvml: &Driver) -> Self {
         let Ok(device) = nvml.device() else {
             return Self::default();
         };

@@ -6,17 +6,21 @@ use gpubench_record::{CalibrationBinding, DeviceIdentity, DeviceKind};
 use nvml_wrapper::enum_wrappers::device::{Clock, ComputeMode, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
 
-use super::nvml::{Nvml, QueryError};
+use super::nvml::{Driver, QueryError, named};
 
 /// Reads from NVML what identifies the device. The number of SMs and the size of L2 are 0 until a
 /// tenant reports them from inside a context: see [`complete`].
-pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, QueryError> {
+pub fn identify(nvml: &Driver) -> Result<DeviceIdentity, QueryError> {
     let fact = |what| move |source| QueryError::Fact { what, source };
     let device = nvml.device().map_err(fact("device"))?;
     let driver = nvml.library().sys_driver_version().map_err(fact("driver version"))?;
     let cuda = nvml.library().sys_cuda_driver_version().map_err(fact("CUDA version"))?;
     let name = device.name().map_err(fact("name"))?;
-    let (memory_bytes, is_hosts) = nvml.memory_bytes().map_err(fact("memory size"))?;
+    let hidden = || matches!(nvml.mig_mode(), Ok(Some(mode)) if mode.current);
+    let (memory_bytes, is_hosts) = nvml.memory_bytes().map_err(|source| match source {
+        NvmlError::NoPermission if hidden() => QueryError::OnlyInstances,
+        source => fact("memory size")(source),
+    })?;
     let whole = nvml.whole().map_err(fact("device"))?;
     let capability = whole.cuda_compute_capability().map_err(fact("compute capability"))?;
     // A virtual device says so in its name and in its driver version.
@@ -73,7 +77,7 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
         Ok(mode) if mode.current == 0 => "off".to_owned(),
         Ok(_) => "on".to_owned(),
         Err(NvmlError::NotSupported) => "not supported".to_owned(),
-        Err(error) => format!("unknown: {error}"),
+        Err(error) => format!("unknown: {}", named(&error)),
     };
     put("mig_mode", Some(mig));
     put("virtualization", device.virtualization_mode().ok().map(|mode| format!("{mode:?}")));
@@ -166,7 +170,7 @@ pub struct Reading {
     pub unit: &'static str,
 }
 
-impl Nvml {
+impl Driver {
     /// The clock of the SMs now; `None` where NVML does not report it.
     pub fn sm_clock_mhz(&self) -> Option<f64> {
         let device = self.whole().ok()?;
@@ -186,23 +190,26 @@ impl Nvml {
         let Ok(device) = self.device() else {
             return out;
         };
-        let mut push = |metric, value: Option<f64>, unit| {
-            out.extend(value.map(|value| Reading { metric, value, unit }));
+        let mut push = |metric, unit, read: &dyn Fn() -> Option<f64>| {
+            self.is_at(metric);
+            out.extend(read().map(|value| Reading { metric, value, unit }));
+            self.is_at("");
         };
         let number = |value: Result<u32, NvmlError>| value.ok().map(f64::from);
-        push("power", number(device.power_usage()), "mW");
-        let energy = device.total_energy_consumption().ok().map(|mj| mj as f64);
-        push("energy", energy, "mJ");
-        push("sm_clock", number(device.clock_info(Clock::SM)), "MHz");
-        push("memory_clock", number(device.clock_info(Clock::Memory)), "MHz");
-        push("temperature", self.temperature_c(), "C");
-        let utilisation = device.utilization_rates().ok();
-        push("gpu_utilisation", utilisation.as_ref().map(|u| f64::from(u.gpu)), "percent");
-        push("memory_utilisation", utilisation.map(|u| f64::from(u.memory)), "percent");
-        push("memory_used", device.memory_info().ok().map(|m| m.used as f64), "bytes");
-        push(THROTTLE_REASONS, self.throttle_reasons().ok().map(|bits| bits as f64), "bits");
-        let processes = self.compute_pids().ok().map(|pids| pids.len() as f64);
-        push("compute_processes", processes, "count");
+        push("power", "mW", &|| number(device.power_usage()));
+        push("energy", "mJ", &|| device.total_energy_consumption().ok().map(|mj| mj as f64));
+        push("sm_clock", "MHz", &|| number(device.clock_info(Clock::SM)));
+        push("memory_clock", "MHz", &|| number(device.clock_info(Clock::Memory)));
+        push("temperature", "C", &|| self.temperature_c());
+        let utilisation = std::cell::OnceCell::new();
+        let utilisation = || utilisation.get_or_init(|| device.utilization_rates().ok()).as_ref();
+        push("gpu_utilisation", "percent", &|| utilisation().map(|all| f64::from(all.gpu)));
+        push("memory_utilisation", "percent", &|| utilisation().map(|all| f64::from(all.memory)));
+        push("memory_used", "bytes", &|| device.memory_info().ok().map(|all| all.used as f64));
+        push(THROTTLE_REASONS, "bits", &|| self.throttle_reasons().ok().map(|bits| bits as f64));
+        push("compute_processes", "count", &|| {
+            self.compute_pids().ok().map(|all| all.len() as f64)
+        });
         out
     }
 }
@@ -226,7 +233,7 @@ pub struct SmClocks {
     pub default_mhz: Option<u32>,
 }
 
-impl Nvml {
+impl Driver {
     pub fn sm_clocks(&self) -> SmClocks {
         let Ok(device) = self.whole() else {
             return SmClocks::default();

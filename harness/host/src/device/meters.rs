@@ -6,7 +6,7 @@ use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 
-use super::Nvml;
+use super::nvml::{Driver, named};
 
 /// A tenant of which counters speak.
 #[derive(Debug, Clone, Default)]
@@ -27,21 +27,21 @@ pub struct MeterScope {
 }
 
 /// The counters at one instant.
-pub struct Mark<'a> {
+pub struct Mark {
     t_ns: u64,
     energy_mj: Option<Result<u64, NvmlError>>,
     /// Stamp of the newest sample of a process so far.
     last_seen: u64,
     /// Of each instance, or of the device.
-    gpm: Vec<(Option<u32>, Result<GpmSample<'a>, NvmlError>)>,
+    gpm: Vec<(Option<u32>, Result<GpmSample<'static>, NvmlError>)>,
 }
 
 const GPM: [(Counter, GpmMetricId); 2] =
     [(Counter::Engine, GpmMetricId::GraphicsUtil), (Counter::Sm, GpmMetricId::SmUtil)];
 
-impl Nvml {
+impl Driver {
     /// Reads all counters of the scope at `t_ns`.
-    pub fn mark(&self, scope: &MeterScope, t_ns: u64) -> Mark<'_> {
+    pub fn mark(&self, scope: &MeterScope, t_ns: u64) -> Mark {
         let energy = || {
             let device = self.whole()?;
             device.total_energy_consumption()
@@ -59,7 +59,7 @@ impl Nvml {
         Mark { t_ns, energy_mj: scope.energy.then(energy), last_seen, gpm }
     }
 
-    fn gpm_of(&self, instance: Option<u32>) -> Result<GpmSample<'_>, NvmlError> {
+    fn gpm_of(&self, instance: Option<u32>) -> Result<GpmSample<'static>, NvmlError> {
         let device = self.whole()?;
         match instance {
             Some(id) => device.gpm_mig_sample(id),
@@ -69,7 +69,7 @@ impl Nvml {
 
     /// The energy between two marks; with `power_mw`, their mean times the time where the device
     /// has no counter.
-    pub fn energy(first: &Mark<'_>, last: &Mark<'_>, idle: bool, power_mw: &[f64]) -> MeterReading {
+    pub fn energy(first: &Mark, last: &Mark, idle: bool, power_mw: &[f64]) -> MeterReading {
         let over_ns = last.t_ns.saturating_sub(first.t_ns);
         let reading = |counter, value, reason| MeterReading {
             counter,
@@ -84,7 +84,7 @@ impl Nvml {
                 return reading(Counter::Energy, Some((last - first) as f64), None);
             }
             (Some(Ok(_)), Some(Ok(_))) => "the counter went back".to_owned(),
-            (Some(Err(error)), _) | (_, Some(Err(error))) => error.to_string(),
+            (Some(Err(error)), _) | (_, Some(Err(error))) => named(error),
             _ => "it was not read".to_owned(),
         };
         if power_mw.is_empty() {
@@ -97,12 +97,7 @@ impl Nvml {
     }
 
     /// What the counters of use say of the time between two marks.
-    pub fn utilisation(
-        &self,
-        scope: &MeterScope,
-        first: &Mark<'_>,
-        last: &Mark<'_>,
-    ) -> Vec<MeterReading> {
+    pub fn utilisation(&self, scope: &MeterScope, first: &Mark, last: &Mark) -> Vec<MeterReading> {
         let over_ns = last.t_ns.saturating_sub(first.t_ns);
         let reading =
             |counter, tenant: Option<&Metered>, value: Result<f64, String>| MeterReading {
@@ -114,16 +109,15 @@ impl Nvml {
                 reason: value.err(),
             };
         let device = self.whole();
-        let device = || device.as_ref().map_err(ToString::to_string);
-        let rates =
-            device().and_then(|device| device.utilization_rates().map_err(|e| e.to_string()));
+        let device = || device.as_ref().map_err(named);
+        let rates = device().and_then(|device| device.utilization_rates().map_err(|e| named(&e)));
         let mut found =
             vec![reading(Counter::Device, None, rates.map(|rates| f64::from(rates.gpu)))];
         let samples = device().and_then(|device| {
-            device.process_utilization_stats(first.last_seen).map_err(|e| e.to_string())
+            device.process_utilization_stats(first.last_seen).map_err(|e| named(&e))
         });
         let accounting =
-            device().and_then(|device| device.is_accounting_enabled().map_err(|e| e.to_string()));
+            device().and_then(|device| device.is_accounting_enabled().map_err(|e| named(&e)));
         for tenant in &scope.tenants {
             let of = samples.as_ref().map_err(Clone::clone).and_then(|samples| {
                 let own = samples.iter().filter(|one| one.pid == tenant.pid);
@@ -135,7 +129,7 @@ impl Nvml {
             let of = match &accounting {
                 Ok(true) => device()
                     .and_then(|device| {
-                        device.accounting_stats_for(tenant.pid).map_err(|e| e.to_string())
+                        device.accounting_stats_for(tenant.pid).map_err(|e| named(&e))
                     })
                     .and_then(|one| one.gpu_utilization.ok_or_else(|| "no utilisation".to_owned())),
                 Ok(false) => Err("accounting mode is off, and root can turn it on".to_owned()),
@@ -162,26 +156,23 @@ impl Nvml {
 
     fn metrics(
         &self,
-        first: &Result<GpmSample<'_>, NvmlError>,
-        last: &Result<GpmSample<'_>, NvmlError>,
+        first: &Result<GpmSample<'static>, NvmlError>,
+        last: &Result<GpmSample<'static>, NvmlError>,
     ) -> Result<Vec<Result<f64, String>>, String> {
         let (first, last) = match (first, last) {
             (Ok(first), Ok(last)) => (first, last),
-            (Err(error), _) | (_, Err(error)) => return Err(error.to_string()),
+            (Err(error), _) | (_, Err(error)) => return Err(named(error)),
         };
         let ids = GPM.map(|(_, id)| id);
         let found = gpm_metrics_get(self.library(), first, last, &ids);
-        let found = found.map_err(|error| error.to_string())?.into_iter();
-        Ok(found.map(|one| one.map(|one| one.value).map_err(|error| error.to_string())).collect())
+        let found = found.map_err(|error| named(&error))?.into_iter();
+        Ok(found.map(|one| one.map(|one| one.value).map_err(|error| named(&error))).collect())
     }
 }
 
-type GpmOf<'m, 'a> = &'m Result<GpmSample<'a>, NvmlError>;
+type GpmOf<'m> = &'m Result<GpmSample<'static>, NvmlError>;
 
-fn pairs<'m, 'a>(
-    first: &'m Mark<'a>,
-    last: &'m Mark<'a>,
-) -> impl Iterator<Item = (GpmOf<'m, 'a>, GpmOf<'m, 'a>)> {
+fn pairs<'m>(first: &'m Mark, last: &'m Mark) -> impl Iterator<Item = (GpmOf<'m>, GpmOf<'m>)> {
     first.gpm.iter().zip(&last.gpm).map(|((_, first), (_, last))| (first, last))
 }
 

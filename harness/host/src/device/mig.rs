@@ -13,7 +13,7 @@ use nvml_wrapper::error::{NvmlError, nvml_try};
 use nvml_wrapper_sys::bindings as sys;
 use serde::{Deserialize, Serialize};
 
-use super::nvml::Nvml;
+use super::nvml::Driver;
 
 /// Maximum number of compute instances of one profile in one GPU instance.
 const COMPUTE_INSTANCES_MAX: usize = 8;
@@ -31,7 +31,7 @@ macro_rules! call {
     }};
 }
 
-impl Nvml {
+impl Driver {
     /// Whether confidential computing is on.
     pub fn confidential(&self) -> Result<bool, NvmlError> {
         let mut state =

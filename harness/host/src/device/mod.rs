@@ -12,6 +12,7 @@ pub mod lock;
 pub mod meters;
 pub mod mig;
 pub mod nvml;
+mod nvml_words;
 pub mod private_folder;
 pub mod selector;
 #[cfg(feature = "virtual-gpu")]
@@ -19,10 +20,10 @@ pub mod virtual_gpu;
 
 #[cfg(not(feature = "virtual-gpu"))]
 pub use absent as virtual_gpu;
-pub use blocking::{BlockingCall, NoAnswer, is_abandoned, limited, no_thread};
+pub use blocking::{BlockingCall, NoAnswer, OUTSET, is_abandoned, limited, no_thread};
 pub use ceiling::{Rated, Reported};
 pub use identity::{Reading, THROTTLE_REASONS};
-pub use nvml::{HostGpu, Nvml};
+pub use nvml::{Driver, HostGpu, Nvml};
 pub use private_folder::PrivateFolder;
 pub use selector::Allotment;
 pub use selector::{DeviceChoice, DeviceSelector};

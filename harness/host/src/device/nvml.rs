@@ -5,27 +5,45 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use gpubench_record::EccCounts;
-use nvml_wrapper::Nvml as Library;
 use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError};
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::structs::device::FieldId;
+use nvml_wrapper::{Device, Nvml as Library};
 use nvml_wrapper_sys::bindings::field_id::{
     NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, NVML_FI_DEV_REMAPPED_COR, NVML_FI_DEV_REMAPPED_FAILURE,
     NVML_FI_DEV_REMAPPED_PENDING, NVML_FI_DEV_REMAPPED_UNC,
 };
 use procfs::{Current, Meminfo};
 
-use super::blocking::{NoAnswer, limited};
+use super::blocking::{NoAnswer, limited, within};
+pub use super::nvml_words::{named, words};
 
-/// NVML, and the device under test.
+/// NVML and the device under test, as the coordinator has them: every call is made by [`Nvml::ask`],
+/// which gives it a limit. The first call that does not return is the last that is made.
 #[derive(Debug)]
 pub struct Nvml {
-    library: Library,
+    driver: Arc<Driver>,
+    hang: Mutex<Option<NoAnswer>>,
+}
+
+/// Longest wait for a query, and for a call that changes the device, of which some reset it.
+pub const QUERY: Duration = Duration::from_secs(5);
+pub const CHANGE: Duration = Duration::from_secs(60);
+
+/// NVML and the device on the thread of one call.
+#[derive(Debug)]
+pub struct Driver {
+    /// Never shut down: calls that hang go on using it, and `nvmlShutdown` would hang too.
+    library: &'static Library,
     uuid: String,
+    /// What a call with several parts is at.
+    at: Mutex<&'static str>,
 }
 
 /// What identifies a device to NVML.
@@ -58,53 +76,17 @@ pub enum QueryError {
          this container has none"
     )]
     NoneListed,
+    /// Under MIG a container can have an instance without its GPU.
+    #[error(
+        "MIG mode is on, and this user or container may use an instance of the GPU, not the GPU: \
+         name the instance by --device (nvidia-smi -L lists their UUIDs)"
+    )]
+    OnlyInstances,
     /// NVML does not report a fact that is required.
     #[error("NVML does not report the {what}: {}", words(source))]
     Fact { what: &'static str, source: NvmlError },
     #[error(transparent)]
     NoAnswer(NoAnswer),
-}
-
-/// An error of the driver by its name in nvml.h, with its usual causes and the command that shows
-/// which it is.
-fn words(error: &NvmlError) -> String {
-    let (name, causes) = match error {
-        NvmlError::LibRmVersionMismatch => (
-            "NVML_ERROR_LIB_RM_VERSION_MISMATCH",
-            "library and kernel module have different versions, as after an update or in a \
-             container with another library; cat /proc/driver/nvidia/version, then reboot",
-        ),
-        NvmlError::Unknown => (
-            "NVML_ERROR_UNKNOWN",
-            "a container that lost its devices (systemctl daemon-reload on the host; start it \
-             again), or a GPU that failed (dmesg | grep -i -e nvrm -e xid)",
-        ),
-        NvmlError::NoPermission => (
-            "NVML_ERROR_NO_PERMISSION",
-            "this user or container may not open the devices; ls -l /dev/nvidia*",
-        ),
-        NvmlError::DriverNotLoaded => (
-            "NVML_ERROR_DRIVER_NOT_LOADED",
-            "the kernel module is not loaded; lsmod | grep nvidia, modprobe nvidia, dmesg",
-        ),
-        NvmlError::GpuLost => {
-            ("NVML_ERROR_GPU_IS_LOST", "the GPU fell off the bus; dmesg | grep -i xid, then reboot")
-        }
-        NvmlError::ResetRequired => (
-            "NVML_ERROR_RESET_REQUIRED",
-            "the GPU needs a reset; nvidia-smi --gpu-reset, else reboot",
-        ),
-        NvmlError::OperatingSystem => (
-            "NVML_ERROR_OPERATING_SYSTEM",
-            "the system or a control group refuses the device; start the container with its GPU, \
-             and under WSL nvidia-smi must work first",
-        ),
-        NvmlError::NotFound => {
-            ("NVML_ERROR_NOT_FOUND", "NVML has nothing of this name; nvidia-smi -L")
-        }
-        other => return other.to_string(),
-    };
-    format!("{error} ({name}): {causes}")
 }
 
 /// Why a container has no library of the driver, where its variable says so.
@@ -160,10 +142,10 @@ fn gpus_of(library: &Library) -> Result<Vec<HostGpu>, QueryError> {
     }
     let gpu = |index| {
         let device = library.device_by_index(index);
-        let uuid = device.as_ref().map_err(ToString::to_string);
+        let uuid = device.as_ref().map_err(named);
         HostGpu {
             index,
-            uuid: uuid.and_then(|one| one.uuid().map_err(|error| error.to_string())),
+            uuid: uuid.and_then(|one| one.uuid().map_err(|error| named(&error))),
             name: device.and_then(|one| one.name()).unwrap_or_default(),
         }
     };
@@ -189,6 +171,18 @@ fn begun_by(library: &Library, begin: &str) -> String {
     }
 }
 
+/// The device of this UUID. Some drivers, as those of Jetson, find a device by its index alone.
+fn device_of<'a>(library: &'a Library, uuid: &str) -> Result<Device<'a>, NvmlError> {
+    let by_index = || {
+        let mut devices = (0..library.device_count().ok()?).map(|at| library.device_by_index(at));
+        devices.find_map(|one| one.ok().filter(|one| one.uuid().is_ok_and(|own| own == uuid)))
+    };
+    match library.device_by_uuid(uuid) {
+        Err(error @ (NvmlError::NotFound | NvmlError::NotSupported)) => by_index().ok_or(error),
+        found => found,
+    }
+}
+
 impl Nvml {
     /// Loads NVML, from `library_dir` if given, and finds the device.
     pub fn open(library_dir: Option<&Path>, key: &DeviceKey) -> Result<Self, QueryError> {
@@ -208,7 +202,7 @@ impl Nvml {
         let uuid = {
             let device = match key {
                 DeviceKey::Index(index) => library.device_by_index(*index),
-                DeviceKey::Uuid(uuid) => library.device_by_uuid(begun_by(&library, uuid)),
+                DeviceKey::Uuid(uuid) => device_of(&library, &begun_by(&library, uuid)),
                 DeviceKey::PciAddress(address) => library.device_by_pci_bus_id(address.as_str()),
             };
             let device = device.map_err(|source| match (library.device_count(), key) {
@@ -222,24 +216,75 @@ impl Nvml {
             })?;
             device.uuid().map_err(|source| QueryError::Fact { what: "UUID", source })?
         };
-        Ok(Self { library, uuid })
+        let driver = Driver { library: Box::leak(Box::new(library)), uuid, at: Mutex::new("") };
+        Ok(Self { driver: Arc::new(driver), hang: Mutex::new(None) })
     }
 
+    /// The same for a fact that nothing depends on: a call that does not return ends no others.
+    pub fn aside(&self) -> Self {
+        Self { driver: Arc::clone(&self.driver), hang: Mutex::new(None) }
+    }
+
+    pub fn uuid(&self) -> &str {
+        &self.driver.uuid
+    }
+
+    /// Asks the driver, with the limit of a query.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        doing: &str,
+        call: impl FnOnce(&Driver) -> T + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        self.ask_within(QUERY, doing, call)
+    }
+
+    /// Calls the driver. Once a call has not returned, none is made.
+    pub fn ask_within<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        doing: &str,
+        call: impl FnOnce(&Driver) -> T + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        let hang = || self.hang.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hang) = &*hang() {
+            return Err(hang.clone());
+        }
+        let driver = Arc::clone(&self.driver);
+        within(limit, doing, move || call(&driver)).map_err(|mut error| {
+            let at = self.driver.at();
+            if !at.is_empty() {
+                error.doing = format!("{} ({at})", error.doing);
+            }
+            hang().get_or_insert(error).clone()
+        })
+    }
+}
+
+impl Driver {
     pub fn uuid(&self) -> &str {
         &self.uuid
     }
 
     /// The library, for identity and proofs.
-    pub fn library(&self) -> &Library {
-        &self.library
+    pub fn library(&self) -> &'static Library {
+        self.library
     }
 
-    pub fn device(&self) -> Result<nvml_wrapper::Device<'_>, NvmlError> {
-        self.library.device_by_uuid(self.uuid.as_str())
+    /// Names the part that a call is at, for the case that it never returns.
+    pub(super) fn is_at(&self, part: &'static str) {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner) = part;
+    }
+
+    fn at(&self) -> &'static str {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn device(&self) -> Result<Device<'static>, NvmlError> {
+        device_of(self.library, &self.uuid)
     }
 
     /// The GPU: the parent of a MIG instance, which has its clocks, links, modes and health.
-    pub fn whole(&self) -> Result<nvml_wrapper::Device<'_>, NvmlError> {
+    pub fn whole(&self) -> Result<Device<'static>, NvmlError> {
         let device = self.device()?;
         if self.uuid.starts_with("MIG-") { device.mig_parent_device() } else { Ok(device) }
     }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Nvml;
 use super::nvml::{DeviceKey, QueryError, host_gpus};
+use super::{Driver, Nvml};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceSelector {
@@ -234,7 +234,11 @@ impl Allotment {
     pub fn refusal(&self, nvml: &Nvml) -> Option<String> {
         let uuid = nvml.uuid();
         // A GPU has no parent.
-        let parent = || nvml.device().ok()?.mig_parent_device().ok()?.uuid().ok();
+        let parent = || {
+            let doing = "reading the parent of the MIG instance from NVML";
+            let parent = |driver: &Driver| driver.whole().and_then(|whole| whole.uuid());
+            nvml.ask(doing, parent).ok()?.ok()
+        };
         let has = |uuid: &str| self.devices.iter().any(|device| device == uuid);
         let is_in = has(uuid) || uuid.starts_with("MIG-") && parent().is_some_and(|gpu| has(&gpu));
         (!is_in).then(|| {

@@ -12,8 +12,9 @@ use super::host::command::on_path;
 use super::host::found_time_slice;
 use super::host::mps_control;
 use super::labels::{self, Label};
-use crate::device::Nvml;
+use crate::device::Driver;
 use crate::device::mig::{Instance, InstanceProfile};
+use crate::device::nvml::named;
 
 /// The path at which HAMi installs its library (Project-HAMi/HAMi, `server.go`).
 const HAMI_INSTALLED: &str = "/usr/local/vgpu/libvgpu.so";
@@ -50,7 +51,7 @@ pub struct HostFacts {
     pub mig_problem: Option<String>,
     pub mps_control: Option<PathBuf>,
     /// The command that sets the time slice.
-    pub nvidia_smi: Option<PathBuf>,
+    pub no_nvidia_smi: Option<String>,
     /// The time slice that the GPU has, which a cluster may have set; `None` where nvidia-smi does
     /// not say.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,7 +105,7 @@ pub struct HostInputs {
 
 impl HostFacts {
     /// Queries NVML, PATH and the file system. Unobserved values are `None`.
-    pub fn gather(nvml: &Nvml, inputs: &HostInputs) -> Self {
+    pub fn gather(nvml: &Driver, inputs: &HostInputs) -> Self {
         // A run has refused a device without driver version, capability and memory size
         // (`device::identity`). In a plan, mechanisms are waived for what they need of them.
         let driver = nvml.library().sys_driver_version().unwrap_or_default();
@@ -115,34 +116,39 @@ impl HostFacts {
         let reserved_bytes = memory.map_or(0, |memory| memory.reserved);
         let (mut mig_profiles, mut mig_instances, mut mig_problem) = (Vec::new(), Vec::new(), None);
         let mig_mode = nvml.mig_mode().unwrap_or_else(|error| {
-            mig_problem = Some(error.to_string());
+            mig_problem = Some(named(&error));
             None
         });
         let mig = mig_mode.map(|mode| mode.current);
         let (holders, holders_problem) = match nvml.compute_pids() {
             Ok(holders) => (holders, None),
-            Err(error) => (Vec::new(), Some(error.to_string())),
+            Err(error) => (Vec::new(), Some(named(&error))),
         };
         if mig.is_some() {
             match nvml.mig_profiles() {
                 Ok(profiles) => mig_profiles = profiles,
-                Err(error) => mig_problem = Some(error.to_string()),
+                Err(error) => mig_problem = Some(named(&error)),
             }
         }
         if mig == Some(true) {
             match nvml.mig_instances() {
                 Ok(instances) => mig_instances = instances,
-                Err(error) => mig_problem = Some(error.to_string()),
+                Err(error) => mig_problem = Some(named(&error)),
             }
         }
         let mut findings = fitness::of(nvml, memory_bytes);
-        let time_slice = found_time_slice(nvml).unwrap_or_else(|error| {
-            findings.push(fitness::Finding {
-                what: format!("{error}: the time slice is unknown and cannot be set"),
-                ..fitness::Finding::default()
-            });
-            None
-        });
+        let (time_slice, no_nvidia_smi) = match found_time_slice(nvml.uuid()) {
+            Some(Ok(time_slice)) => (time_slice, None),
+            Some(Err(error)) => {
+                findings.push(fitness::Finding {
+                    what: format!("{error}: the time slice is unknown and cannot be set"),
+                    remedy: Some("nvidia-smi must work by itself first".to_owned()),
+                    ..fitness::Finding::default()
+                });
+                (None, Some(format!("it does not work: {}", error.what)))
+            }
+            None => (None, Some("it is not on PATH".to_owned())),
+        };
         Self {
             driver_major: driver.split('.').next().and_then(|text| text.parse().ok()),
             cuda: nvml.library().sys_cuda_driver_version().unwrap_or(0),
@@ -159,7 +165,7 @@ impl HostFacts {
             mig_instances,
             mig_problem,
             mps_control: on_path(mps_control::PROGRAM),
-            nvidia_smi: on_path("nvidia-smi"),
+            no_nvidia_smi,
             time_slice,
             control_groups: ControlGroups::find(inputs.control_groups.as_deref()),
             hami: find_hami(inputs),

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use gpubench_record::regular_file;
 use gpubench_workloads::command::NO_MPS;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::bitmasks::event::EventTypes;
 use serde::Serialize;
 
 use super::elf;
-use crate::device::{Nvml, limits, no_thread};
+use crate::device::nvml::named;
+use crate::device::{Driver, limits, no_thread};
 
 /// One finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -28,13 +30,14 @@ impl Finding {
 }
 
 /// The findings in the order of their effect: what blocks first.
-pub(super) fn of(nvml: &Nvml, memory_bytes: u64) -> Vec<Finding> {
+pub(super) fn of(nvml: &Driver, memory_bytes: u64) -> Vec<Finding> {
     let mut found = state(nvml);
     found.extend(of_process(memory_bytes));
     found.extend(interposed(Path::new("/etc/ld.so.preload")));
     found.extend(link(nvml));
     found.extend(slowed(nvml));
     found.extend(processes(nvml));
+    found.extend(events(nvml));
     found.extend(cpu_quota(&own_cgroup("/proc/self/cgroup"), Path::new("/sys/fs/cgroup")));
     found.extend(foreign_daemon());
     // The sort is stable: the order above is that of the effect.
@@ -46,7 +49,7 @@ pub(super) fn of(nvml: &Nvml, memory_bytes: u64) -> Vec<Finding> {
 const RESET: &str = "end all processes on it, then nvidia-smi --gpu-reset, else reboot";
 
 /// States in which the GPU or its memory is not fit for a verdict.
-fn state(nvml: &Nvml) -> Vec<Finding> {
+fn state(nvml: &Driver) -> Vec<Finding> {
     let mut found = Vec::new();
     // nvml.h, `nvmlDeviceGpuRecoveryAction_t`; 3 stops peer traffic, which no cell has.
     let action = nvml.recovery_action();
@@ -81,7 +84,7 @@ fn state(nvml: &Nvml) -> Vec<Finding> {
 
 /// A link that is narrower than both of its ends allow. Its generation falls when it idles, and
 /// says nothing.
-fn link(nvml: &Nvml) -> Option<Finding> {
+fn link(nvml: &Driver) -> Option<Finding> {
     let device = nvml.whole().ok()?;
     let (now, most) = (device.current_pcie_link_width().ok()?, device.max_pcie_link_width().ok()?);
     let what = format!("the PCIe link has {now} of {most} lanes: copies are slower than the GPU's");
@@ -89,7 +92,7 @@ fn link(nvml: &Nvml) -> Option<Finding> {
 }
 
 /// Clocks that heat or power holds down already.
-fn slowed(nvml: &Nvml) -> Option<Finding> {
+fn slowed(nvml: &Driver) -> Option<Finding> {
     let reasons = nvml.whole().ok()?.current_throttle_reasons().ok()?;
     let causes = [
         (ThrottleReasons::HW_SLOWDOWN, "hardware slowdown"),
@@ -104,13 +107,28 @@ fn slowed(nvml: &Nvml) -> Option<Finding> {
 }
 
 /// Without a list of processes other work on the GPU stays unseen.
-fn processes(nvml: &Nvml) -> Option<Finding> {
-    let error = nvml.compute_pids().err()?;
+fn processes(nvml: &Driver) -> Option<Finding> {
+    let error = named(&nvml.compute_pids().err()?);
     let what = format!(
         "NVML does not list the processes on the GPU ({error}): exclusive use cannot be proved, \
          and mechanisms with such proofs have no levels"
     );
     Some(Finding::new(false, what, "a driver or a container that lists them"))
+}
+
+/// Without events Xids come from the kernel log alone.
+fn events(nvml: &Driver) -> Option<Finding> {
+    let kinds = EventTypes::CRITICAL_XID_ERROR;
+    let registered = nvml.library().create_event_set().and_then(|set| {
+        let registered = nvml.whole()?.register_events(kinds, set);
+        registered.map(drop).map_err(|error| error.error)
+    });
+    let error = named(&registered.err()?);
+    let what = format!(
+        "Xids cannot be listened to by NVML ({error}): they are read from the \
+                        kernel log alone"
+    );
+    Some(Finding::new(false, what, "a user who can read /dev/kmsg"))
 }
 
 /// Threads that a run of a few tenants has, with those of the driver in each.

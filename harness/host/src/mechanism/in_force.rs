@@ -43,6 +43,17 @@ impl InForce {
         }
     }
 
+    /// That a server of the daemon did not end by request, as its log says.
+    pub fn ended_server(&self) -> Option<String> {
+        let log = self.daemon.as_ref()?.logs.join("control.log");
+        // A daemon that starts no server has no log.
+        let log = std::fs::read_to_string(log).ok()?;
+        let ends = log.lines().filter_map(|line| line.split_once(" exited with status "));
+        let status =
+            ends.map(|(_, status)| status.trim()).filter(|status| *status != "0").last()?;
+        Some(format!("a server of the MPS daemon exited with status {status}"))
+    }
+
     /// Clients of these servers, by process id; `None` without a daemon.
     pub fn clients(&self, servers: &[u32]) -> Option<Result<Vec<u32>, String>> {
         let daemon = self.daemon.as_ref()?;

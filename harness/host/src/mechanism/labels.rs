@@ -7,7 +7,7 @@ use std::path::Path;
 use nvml_wrapper::enum_wrappers::device::GpuVirtualizationMode;
 use serde::Serialize;
 
-use crate::device::Nvml;
+use crate::device::Driver;
 use crate::device::mig::MigMode;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,7 +25,7 @@ const AGENTS: [&str; 5] =
     ["nv-hostengine", "dcgm-exporter", "nvidia-persiste", "nvsm_core", "nvidia-device-p"];
 
 /// The circumstances of a device. A value that NVML does not report is left out.
-pub(super) fn of(nvml: &Nvml) -> Vec<Label> {
+pub(super) fn of(nvml: &Driver) -> Vec<Label> {
     let mode = nvml.device().and_then(|device| device.virtualization_mode());
     // Labels are for display; mechanisms decide by the facts.
     let value = [

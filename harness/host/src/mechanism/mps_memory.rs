@@ -247,8 +247,8 @@ fn namespace(slot: u32) -> String {
 /// The waiver where control groups cannot limit memory.
 fn groups_waiver(facts: &HostFacts, table: &str) -> Option<Availability> {
     let namespace = format!("[{table}] by = \"namespace\"");
-    if facts.nvidia_smi.is_none() {
-        let reason = "only nvidia-smi limits a control group here, and it is not on PATH";
+    if let Some(problem) = &facts.no_nvidia_smi {
+        let reason = format!("only nvidia-smi limits a control group here, and {problem}");
         return Some(waived(reason, Some(&namespace)));
     }
     let Some(tree) = &facts.control_groups else {
@@ -293,7 +293,6 @@ mod tests {
             memory_mib: 81_920,
             compute_mode: Some("DEFAULT".to_owned()),
             mps_control: Some("/usr/bin/nvidia-cuda-mps-control".into()),
-            nvidia_smi: Some("/usr/bin/nvidia-smi".into()),
             control_groups: Some(ControlGroups { path: "/sys/fs/cgroup".into(), problem: None }),
             allow_reconfigure: true,
             may_change_settings: true,
@@ -325,7 +324,11 @@ mod tests {
             (with(|f| f.compute_capability = (7, 5)), "compute capability 8.0", ""),
             (with(|f| f.mig = Some(true)), "MIG mode is on", "nvidia-smi -mig 0"),
             (with(|f| f.mps_control = None), "not on PATH", "MPS tools"),
-            (with(|f| f.nvidia_smi = None), "only nvidia-smi limits", "by = \"namespace\""),
+            (
+                with(|f| f.no_nvidia_smi = Some("it is not on PATH".to_owned())),
+                "only nvidia-smi limits",
+                "by = \"namespace\"",
+            ),
             (with(|f| f.control_groups = None), "of version 2", "by = \"namespace\""),
             (with(|f| f.allow_reconfigure = false), "memory limits", "--allow-reconfigure"),
             (with(|f| f.may_change_settings = false), "CAP_SYS_ADMIN", "run as root"),
@@ -346,8 +349,7 @@ mod tests {
         }
         assert_eq!(waiver(&profile, &locked), ("no dmem".to_owned(), "echo +dmem".to_owned()));
         profile.mps_memory.by = LimitBy::Namespace;
-        let plain =
-            with(|f| (f.control_groups, f.nvidia_smi, f.allow_reconfigure) = Default::default());
+        let plain = with(|f| (f.control_groups, f.allow_reconfigure) = Default::default());
         assert_eq!(waiver(&profile, &plain).0, "", "the server needs none of these");
         profile.mps_memory.memory_pct = 42;
         assert!(waiver(&profile, &plain).0.contains("42 % of the device memory is less than"));

@@ -78,9 +78,9 @@ impl Mechanism for TimeSlicing {
         if slice(cx) == Slice::Default {
             return Availability::Available;
         }
-        if facts.nvidia_smi.is_none() {
+        if let Some(problem) = &facts.no_nvidia_smi {
             return waived(
-                "only nvidia-smi sets the time slice, and it is not on PATH",
+                format!("only nvidia-smi sets the time slice, and {problem}"),
                 Some("[time-slicing] slice = \"default\""),
             );
         }

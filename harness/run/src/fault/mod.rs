@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use gpubench_catalogue::fault;
 use gpubench_catalogue::fault::{Class, HostAct};
-use gpubench_host::device::Nvml;
+use gpubench_host::device::Driver;
 use gpubench_host::mechanism::InForce;
 use gpubench_host::tenant::{Tenant, TenantError};
 use gpubench_record::{
@@ -110,12 +110,12 @@ fn required_action(action: Option<u32>) -> Option<String> {
 
 async fn recovery_action(handles: &RunHandles) -> Result<Option<u32>, RunError> {
     let doing = "reading the recovery action from NVML";
-    handles.nvml(doing, Nvml::recovery_action).await
+    handles.nvml(doing, Driver::recovery_action).await
 }
 
 async fn ecc(handles: &RunHandles) -> Result<EccCounts, RunError> {
     let doing = "reading error counters from NVML";
-    handles.nvml(doing, Nvml::ecc).await
+    handles.nvml(doing, Driver::ecc).await
 }
 
 async fn one(
@@ -191,7 +191,7 @@ async fn one(
     ours.extend(servers.unwrap_or_default());
     let doing = "reading the remaining processes from NVML";
     // Without a list it is unknown what was left; the tally counts such trials.
-    let listed = handles.nvml(doing, Nvml::compute_pids).await?.ok();
+    let listed = handles.nvml(doing, Driver::compute_pids).await?.ok();
     observed.left_behind =
         listed.map(|pids| pids.into_iter().filter(|pid| !ours.contains(pid)).collect());
     Ok(observed)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_host::device::Nvml;
+use gpubench_host::device::Driver;
 use gpubench_host::tenant::TenantError;
 use gpubench_kernels::driver::AllocKind;
 use gpubench_record::probe::step::{
@@ -81,7 +81,7 @@ async fn without_oversubscription(tenants: &mut TenantSet) -> Result<u64, RunErr
     } else {
         // Where NVML does not report the free memory, none is requested.
         let doing = "reading the free memory from NVML";
-        let free = tenants.handles().nvml(doing, Nvml::free_bytes).await?;
+        let free = tenants.handles().nvml(doing, Driver::free_bytes).await?;
         free.unwrap_or(0)
     };
     Ok(free.saturating_sub(device_bytes(tenants) / MARGIN))
@@ -373,7 +373,7 @@ async fn visibility(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
     let doing = "reading the processes on the device from NVML";
     let handles = tenants.handles();
     // Without a list it is unknown whether NVML shows the neighbour, and the finding says so.
-    let listed = handles.nvml(doing, Nvml::compute_pids).await?.ok();
+    let listed = handles.nvml(doing, Driver::compute_pids).await?.ok();
     Ok(ProbeFound::Visibility {
         mappings: MAPPINGS,
         blocked_mappings: Some(blocked_mappings),

@@ -7,7 +7,6 @@
 use gpubench_record::TelemetryRow;
 use serde_json::{Value, json};
 
-use gpubench_host::device::Nvml;
 use gpubench_host::device::identity::SmClocks;
 
 /// Reasons for reduced clocks (nvml.h, `nvmlClocksEventReasons`), by their bit. Idleness is absent:
@@ -37,11 +36,7 @@ pub struct Clocks {
 
 impl Clocks {
     /// From telemetry of a cell with full load.
-    pub fn sampled(nvml: &Nvml, rows: &[TelemetryRow]) -> Result<Self, String> {
-        Self::of(nvml.sm_clocks(), rows)
-    }
-
-    fn of(settings: SmClocks, rows: &[TelemetryRow]) -> Result<Self, String> {
+    pub fn sampled(settings: SmClocks, rows: &[TelemetryRow]) -> Result<Self, String> {
         let of = |metric: &'static str| rows.iter().filter(move |row| row.metric == metric);
         let at = |t_ns: u64| of("throttle_reasons").find(|row| row.t_ns == t_ns);
         let all = of("sm_clock").filter_map(|row| Some((row.value, at(row.t_ns)?.value as u64)));
@@ -183,7 +178,7 @@ mod tests {
             // Samples of an idle device do not count.
             (FREE, &[(1980.0, 0), (345.0, 1)], "greatest", &[]),
         ] {
-            let json = Clocks::of(settings, &rows(samples)).map(|clocks| clocks.as_json());
+            let json = Clocks::sampled(settings, &rows(samples)).map(|clocks| clocks.as_json());
             let json = json.unwrap_or_default();
             assert_eq!(json["verdict"], word, "{samples:?}");
             assert_eq!(json["reasons"], serde_json::json!(reasons), "{samples:?}");
@@ -195,7 +190,7 @@ mod tests {
         for (samples, reason) in
             [(&[][..], "does not report"), (&[(345.0, 1)], "none of 1 samples")]
         {
-            let refused = Clocks::of(FREE, &rows(samples));
+            let refused = Clocks::sampled(FREE, &rows(samples));
             assert!(refused.as_ref().is_err_and(|text| text.contains(reason)), "{refused:?}");
         }
     }

@@ -5,9 +5,13 @@
 mod clocks;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gpubench_host::device::{Nvml, PrivateFolder};
+use gpubench_host::device::identity::SmClocks;
+use gpubench_host::device::nvml::{QUERY, named};
+use gpubench_host::device::{BlockingCall, Driver, NoAnswer, Nvml, PrivateFolder, is_abandoned};
 use gpubench_host::mechanism::HostFacts;
 use gpubench_host::mechanism::host::JournalLocation;
 use gpubench_host::tenant::{Spawner, Tenant};
@@ -84,30 +88,24 @@ pub fn check_device(
         let setup = setup(session, facts, profile, &folder)?;
         // Nothing is sent: `doctor` ends with the signal.
         let (_stop, stopped) = watch::channel(false);
-        let (nvml, mut link) = (session.nvml(), Link::default());
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut link = BlockingCall::start("reading the PCIe link by NVML", {
+            let (nvml, is_over) = (session.nvml().aside(), Arc::clone(&is_over));
+            move || highest_link(&nvml, &is_over)
+        })
+        .map_err(verdict::no_answer)?;
         let mut progress = Silent;
-        let mut run = Box::pin(gpubench_run::run(setup, None, stopped, &mut progress));
-        loop {
-            tokio::select! {
-                ended = &mut run => {
-                    ended.map_err(|error| match verdict::from_run(error, folder.path()) {
-                        // The check is all that `doctor` runs.
-                        ExpectedError::RunFailed { problem: reason } => {
-                            ExpectedError::NothingRan { reason }
-                        }
-                        error => error,
-                    })?;
-                    break;
-                }
-                () = tokio::time::sleep(LINK_PERIOD) => link = link.max(nvml.pcie_link()),
-            }
-        }
-        drop(run);
+        let ended = gpubench_run::run(setup, None, stopped, &mut progress).await;
+        ended.map_err(|error| verdict::from_run(error, folder.path(), false))?;
+        is_over.store(true, Ordering::Relaxed);
+        let link = link.within(QUERY).await.and_then(|link| link);
         let record = Record::open(folder.path())
             .map_err(|error| verdict::from_store(folder.path(), error))?;
-        let mut report = report(&record, &nvml, verified);
+        let mut report = report(&record, session, verified)?;
         let step = (step_ns > 0).then(|| format!("{step_ns} ns"));
-        let link = link.map(|[generation, width]| format!("generation {generation}, x{width}"));
+        let in_words = |[generation, width]: [u32; 2]| format!("generation {generation}, x{width}");
+        let link = link.map(|link| link.map(in_words));
+        let link = link.unwrap_or_else(|hang| Some(format!("unknown: {hang}")));
         for (name, fact) in [("gpu_timer_step", step), ("pcie_under_load", link)] {
             report.identity.facts.extend(fact.map(|fact| (name.to_owned(), fact)));
         }
@@ -117,6 +115,16 @@ pub fn check_device(
 
 /// Generation and width of the link to the host, which an idle device lowers.
 type Link = Option<[u32; 2]>;
+
+/// The highest until the check is over.
+fn highest_link(nvml: &Nvml, is_over: &AtomicBool) -> Result<Link, NoAnswer> {
+    let mut highest = Link::default();
+    while !is_over.load(Ordering::Relaxed) && !is_abandoned() {
+        highest = highest.max(nvml.ask("reading the PCIe link by NVML", Driver::pcie_link)?);
+        std::thread::sleep(LINK_PERIOD);
+    }
+    Ok(highest)
+}
 
 /// How often the link is read during the check, of which the copies are a part.
 const LINK_PERIOD: Duration = Duration::from_millis(20);
@@ -151,23 +159,30 @@ fn setup(
     })
 }
 
-fn report(record: &Record, nvml: &Nvml, verified: Vec<(String, Verification)>) -> DeviceReport {
+fn report(
+    record: &Record,
+    session: &DeviceSession,
+    verified: Vec<(String, Verification)>,
+) -> Result<DeviceReport, ExpectedError> {
     let run = record.run();
-    DeviceReport {
+    let peaks = |driver: &Driver| {
+        let peaks = [driver.memory_peak_bytes_per_s(), driver.fp32_peak_flops_per_s()];
+        (peaks.map(|peak| peak.map_err(|error| named(&error))), driver.sm_clocks())
+    };
+    let (peaks, settings) = session.ask("reading peaks and clocks by NVML", peaks)?;
+    Ok(DeviceReport {
         identity: run.device.clone(),
         verified,
-        achieved: achieved(run, nvml),
-        clocks: clocks(record, nvml),
+        achieved: achieved(run, peaks),
+        clocks: clocks(record, settings),
         spread: spread(record),
-    }
+    })
 }
 
 /// The full-device rates of memory and arithmetic.
-fn achieved(run: &RunRecord, nvml: &Nvml) -> Vec<Achieved> {
-    let rows = [
-        ("copy", FULL_COPY, nvml.memory_peak_bytes_per_s(), "bytes"),
-        ("FMA", FULL_LOAD, nvml.fp32_peak_flops_per_s(), "operations"),
-    ];
+fn achieved(run: &RunRecord, peaks: [Result<f64, String>; 2]) -> Vec<Achieved> {
+    let [memory, fp32] = peaks;
+    let rows = [("copy", FULL_COPY, memory, "bytes"), ("FMA", FULL_LOAD, fp32, "operations")];
     let calibration = &run.calibration;
     let rate = |workload: &str| match calibration.entries.get(workload) {
         Some(entry) => Ok(entry.native_rate_per_s * entry.work_per_request),
@@ -180,19 +195,19 @@ fn achieved(run: &RunRecord, nvml: &Nvml) -> Vec<Achieved> {
         .map(|(name, workload, peak_per_s, unit)| Achieved {
             name,
             per_s: rate(workload),
-            peak_per_s: peak_per_s.map_err(|error| error.to_string()),
+            peak_per_s,
             unit,
         })
         .collect()
 }
 
 /// The clocks during the cell that keeps every SM busy.
-fn clocks(record: &Record, nvml: &Nvml) -> Result<Clocks, String> {
+fn clocks(record: &Record, settings: SmClocks) -> Result<Clocks, String> {
     let mut cells = record.run().plan.cells.iter();
     let cell = cells.find(|cell| cell.victim == FULL_LOAD);
     let mut rows = record.telemetry().map_err(|error| error.to_string())?;
     rows.retain(|row| cell.is_some_and(|cell| cell.id == row.cell));
-    Clocks::sampled(nvml, &rows)
+    Clocks::sampled(settings, &rows)
 }
 
 fn spread(record: &Record) -> Result<Spread, String> {

@@ -6,6 +6,7 @@ mod tenants;
 
 use std::collections::BTreeMap;
 
+use gpubench_host::device::Driver;
 use gpubench_record::probe::step::CanaryRequest;
 use gpubench_record::user_victim::UserVictim;
 use gpubench_run::rfc3339_now;
@@ -127,7 +128,8 @@ pub async fn watch(
     stop: Receiver<bool>,
     listener: &mut dyn Listener,
 ) -> Result<(Ended, Vec<Latencies>), ExpectedError> {
-    let free = session.nvml().free_bytes();
+    let free = || session.ask("reading the free memory by NVML", Driver::free_bytes);
+    let before = free()?;
     let started =
         Tenants::start(session, &request.plants, request.program.as_ref(), (stop, request.seed));
     let (tenants, waived) = match started.await {
@@ -162,7 +164,7 @@ pub async fn watch(
         waived: waived.into_iter().map(|(name, why)| (name.to_owned(), why)).collect(),
     });
     watch.say(0, started)?;
-    let held = free.zip(session.nvml().free_bytes());
+    let held = before.zip(free()?);
     let held = held.map(|(before, after)| before.saturating_sub(after));
     watch.run(tenants, held).await
 }

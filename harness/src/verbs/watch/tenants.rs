@@ -49,7 +49,7 @@ impl From<ExpectedError> for End {
 
 impl From<RunError> for End {
     fn from(error: RunError) -> Self {
-        verdict::from_run(error, Path::new("")).into()
+        verdict::from_run(error, Path::new(""), false).into()
     }
 }
 

@@ -180,9 +180,11 @@ impl Change {
             }
             Self::MpsDaemon { daemon } => host.end_mps(daemon)?,
             Self::ControlGroup { path } => host.remove_group(path)?,
-            // The limit of a removed group is gone.
+            // The limit of a removed group is gone, so one that cannot be taken off ends with it.
             Self::MemoryLimit { group, .. } if !group.is_dir() => {}
-            Self::MemoryLimit { group, .. } => host.limit_group(group, None)?,
+            Self::MemoryLimit { group, .. } => {
+                host.limit_group(group, None).or_else(|_| host.remove_group(group))?
+            }
             Self::Folder { path } => host.remove_folder(path)?,
             Self::Command { leave, variables, .. } => host.run_step(leave, variables)?,
         }
@@ -234,16 +236,27 @@ fn restore_mig_mode(
     if found == set || !mode.is_some_and(|mode| mode.current == set || mode.pending == set) {
         return Ok(Undone::Done);
     }
-    // With an instance left, the driver would only mark the mode as pending.
-    if !found && mode.is_some_and(|mode| mode.current) && !host.mig_instances()?.is_empty() {
-        let what = "MIG instances still exist";
-        if when == When::AfterReboot {
-            // All of them were made since the reboot.
-            return Ok(Undone::LeftAlone(format!("MIG mode is on, and {what}")));
+    let is_on = !found && mode.is_some_and(|mode| mode.current);
+    let has_instances = || host.mig_instances().map(|instances| !instances.is_empty());
+    match if is_on { has_instances() } else { Ok(false) } {
+        // With an instance left, the driver would only mark the mode as pending.
+        Ok(true) => {
+            let what = "MIG instances still exist";
+            if when == When::AfterReboot {
+                // All of them were made since the reboot.
+                return Ok(Undone::LeftAlone(format!("MIG mode is on, and {what}")));
+            }
+            Err(ControlError::new("switching MIG mode off", what))
         }
-        return Err(ControlError::new("switching MIG mode off", what));
+        Ok(false) => host.set_mig(found).map(|()| Undone::Done),
+        // A driver that does not list them says by the mode itself whether one is left.
+        Err(unlisted) => {
+            host.set_mig(found)?;
+            let restored = |mode: MigMode| mode.current == found && mode.pending == found;
+            let is_restored = host.mig_mode()?.is_some_and(restored);
+            if is_restored { Ok(Undone::Done) } else { Err(unlisted) }
+        }
     }
-    host.set_mig(found).map(|()| Undone::Done)
 }
 
 fn destroy_instance(
@@ -257,7 +270,11 @@ fn destroy_instance(
     if !host.mig_mode()?.is_some_and(|mode| mode.current) {
         return Ok(());
     }
-    let instances = host.mig_instances()?;
+    let instances = match host.mig_instances() {
+        // It was refused, and a part of it is seen where the mode or the whole state is compared.
+        Err(_) if uuids.is_empty() && when == When::InRun => return Ok(()),
+        listed => listed?,
+    };
     let is_like_it = |one: &&Instance| one.profile_id == profile_id && one.placement == placement;
     if !uuids.is_empty() {
         // One that lost its compute instances in an earlier attempt has no UUID any more.

@@ -12,7 +12,7 @@ use gpubench_workloads::command::{Inherits, command as process};
 use serde::{Deserialize, Serialize};
 
 use super::ControlError;
-use crate::device::{Nvml, is_abandoned};
+use crate::device::is_abandoned;
 
 /// A shell command and the longest time that it may take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -213,21 +213,21 @@ pub(super) const LIST_POLICIES: [&str; 1] = ["-l"];
 /// Longest wait for nvidia-smi before a run.
 const SMI_LIMIT: Duration = Duration::from_secs(4);
 
-/// The time slice of a device, by the vendor's name in lower case; `None` where nvidia-smi does not
-/// say.
-/// Fails when nvidia-smi hangs.
-pub fn found_time_slice(nvml: &Nvml) -> Result<Option<String>, ControlError> {
-    let Some(program) = on_path("nvidia-smi") else {
-        return Ok(None);
-    };
-    let mut smi = command(&program);
-    smi.args(policy(&LIST_POLICIES)).args(["-i", nvml.uuid()]);
-    match run_within(SMI_LIMIT, smi, "", "reading the time slice by nvidia-smi") {
+/// Exit statuses of an nvidia-smi that works where the version, the device or the user has no time
+/// slices (nvidia-smi(1), "Return value").
+const NO_SLICES: [i32; 4] = [2, 3, 4, 13];
+
+/// The time slice of a device, by the vendor's name in lower case; a `None` inside where nvidia-smi
+/// does not say, outside where there is no nvidia-smi.
+/// Fails when nvidia-smi does not work.
+pub fn found_time_slice(uuid: &str) -> Option<Result<Option<String>, ControlError>> {
+    let mut smi = command(&on_path("nvidia-smi")?);
+    smi.args(policy(&LIST_POLICIES)).args(["-i", uuid]);
+    Some(match run_within(SMI_LIMIT, smi, "", "reading the time slice by nvidia-smi") {
         Ok(policies) => Ok(slice_of(&policies).map(str::to_owned)),
-        // One that ends with an error has answered.
-        Err(error) if error.status.is_some() => Ok(None),
+        Err(error) if error.status.is_some_and(|status| NO_SLICES.contains(&status)) => Ok(None),
         Err(error) => Err(error),
-    }
+    })
 }
 
 pub(super) fn policy<'a>(arguments: &[&'a str]) -> Vec<&'a OsStr> {
@@ -237,11 +237,11 @@ pub(super) fn policy<'a>(arguments: &[&'a str]) -> Vec<&'a OsStr> {
 }
 
 /// Runs nvidia-smi on a device. It recognises a subcommand only as its first argument.
-pub(super) fn smi(nvml: &Nvml, arguments: &[&OsStr], doing: &str) -> Result<String, ControlError> {
+pub(super) fn smi(uuid: &str, arguments: &[&OsStr], doing: &str) -> Result<String, ControlError> {
     let program = on_path("nvidia-smi")
         .ok_or_else(|| ControlError::new(doing, "nvidia-smi is not on PATH"))?;
     let mut smi = command(&program);
-    smi.args(arguments).args(["-i", nvml.uuid()]);
+    smi.args(arguments).args(["-i", uuid]);
     run(smi, "", doing)
 }
 

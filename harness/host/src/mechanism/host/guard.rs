@@ -151,7 +151,14 @@ fn undo_all(
             Err(error) => wrong.push(not_undone(change, &error)),
         }
     }
-    wrong.extend(found.difference(&Found::read(host)?));
+    match Found::read(host) {
+        Ok(now) => wrong.extend(found.difference(&now)),
+        Err(error) if changes.iter().any(|(_, change)| change.is_of_device()) => {
+            wrong.push(format!("whether the device is as it was found is unknown: {error}"));
+        }
+        // Nothing of the device was changed.
+        Err(_) => {}
+    }
     if !wrong.is_empty() {
         return Err(HostError::NotRestored(wrong.join("; ")));
     }

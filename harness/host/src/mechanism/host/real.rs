@@ -16,8 +16,9 @@ use super::mps_control;
 use super::mps_control::DaemonConfig;
 use super::mps_control::end_processes;
 use super::{Control, ControlError, Step};
-use crate::device::Nvml;
 use crate::device::mig::{Instance, MigMode, Placement};
+use crate::device::nvml::{CHANGE, named, words};
+use crate::device::{Driver, NoAnswer, Nvml};
 
 /// Time between two attempts to remove a control group.
 const GROUP_STEP: Duration = Duration::from_millis(10);
@@ -76,20 +77,25 @@ impl RealHost {
         self.nvml.as_deref().ok_or_else(gone)
     }
 
-    fn call<T>(
+    fn call<T: Send + 'static>(
         &self,
         doing: &str,
-        work: impl FnOnce(&Nvml) -> Result<T, NvmlError>,
+        work: impl FnOnce(&Driver) -> Result<T, NvmlError> + Send + 'static,
     ) -> Result<T, ControlError> {
-        work(self.nvml(doing)?).map_err(|error| {
-            let remedy = remedy_for(&error);
-            ControlError::new(doing, error).with_remedy(remedy)
-        })
+        answered(doing, self.nvml(doing)?.ask(doing, work))
+    }
+
+    fn change<T: Send + 'static>(
+        &self,
+        doing: &str,
+        work: impl FnOnce(&Driver) -> Result<T, NvmlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        answered(doing, self.nvml(doing)?.ask_within(CHANGE, doing, work))
     }
 
     /// Runs nvidia-smi on the device. It recognises a subcommand only as its first argument.
     fn smi(&self, arguments: &[&OsStr], doing: &str) -> Result<String, ControlError> {
-        smi(self.nvml(doing)?, arguments, doing)
+        smi(self.nvml(doing)?.uuid(), arguments, doing)
     }
 
     fn policy(&self, arguments: &[&str], doing: &str) -> Result<String, ControlError> {
@@ -106,7 +112,8 @@ impl Control for RealHost {
     }
 
     fn set_compute_mode(&self, name: &str) -> Result<(), ControlError> {
-        self.call("setting the compute mode", |nvml| nvml.set_compute_mode(name))
+        let name = name.to_owned();
+        self.change("setting the compute mode", move |nvml| nvml.set_compute_mode(&name))
     }
 
     fn timeslice(&self) -> Result<String, ControlError> {
@@ -127,15 +134,15 @@ impl Control for RealHost {
     }
 
     fn mig_mode(&self) -> Result<Option<MigMode>, ControlError> {
-        self.call("reading the MIG mode", Nvml::mig_mode)
+        self.call("reading the MIG mode", Driver::mig_mode)
     }
 
     fn set_mig(&self, on: bool) -> Result<(), ControlError> {
-        self.call("switching MIG mode", |nvml| nvml.set_mig(on))
+        self.change("switching MIG mode", move |nvml| nvml.set_mig(on))
     }
 
     fn mig_instances(&self) -> Result<Vec<Instance>, ControlError> {
-        self.call("listing MIG instances", Nvml::mig_instances)
+        self.call("listing MIG instances", Driver::mig_instances)
     }
 
     fn create_instance(
@@ -143,11 +150,13 @@ impl Control for RealHost {
         profile_id: u32,
         placement: Placement,
     ) -> Result<Instance, ControlError> {
-        self.call("making a MIG instance", |nvml| nvml.create_instance(profile_id, placement))
+        self.change("making a MIG instance", move |nvml| {
+            nvml.create_instance(profile_id, placement)
+        })
     }
 
     fn destroy_instance(&self, id: u32) -> Result<(), ControlError> {
-        self.call("destroying a MIG instance", |nvml| nvml.destroy_instance(id))
+        self.change("destroying a MIG instance", move |nvml| nvml.destroy_instance(id))
     }
 
     fn start_mps(&self, daemon: &DaemonConfig) -> Result<(), ControlError> {
@@ -226,6 +235,21 @@ impl Control for RealHost {
             }
             _ => Ok(()),
         }
+    }
+}
+
+fn answered<T>(
+    doing: &str,
+    answer: Result<Result<T, NvmlError>, NoAnswer>,
+) -> Result<T, ControlError> {
+    match answer {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => {
+            let remedy = remedy_for(&error);
+            let what = if remedy.is_some() { named(&error) } else { words(&error) };
+            Err(ControlError::new(doing, what).with_remedy(remedy))
+        }
+        Err(hang) => Err(ControlError::new(doing, hang)),
     }
 }
 
