@@ -24,17 +24,27 @@ pub struct Host {
     pub on: String,
     /// What is laid over its file.
     pub change: Table,
-    /// The exit status of `doctor` and `matrix`, and of `plan` where it is not another.
+    /// The exit status of `doctor`, `matrix` and `plan`, where these have no other.
     pub exit: i32,
+    /// That of `doctor`, which sets no mechanism up.
+    #[serde(default)]
+    pub doctor: Option<i32>,
     /// The exit status of `plan`, which starts no tenant.
     #[serde(default)]
     pub plan: Option<i32>,
+    /// The mechanisms that run.
+    #[serde(default = "plain")]
+    pub mechanisms: Vec<String>,
     /// A part of what they print.
     pub says: String,
 }
 
 fn usual() -> String {
     "hopper".to_owned()
+}
+
+fn plain() -> Vec<String> {
+    ["exclusive", "time-slicing", "mps"].map(str::to_owned).to_vec()
 }
 
 /// The known hosts.
