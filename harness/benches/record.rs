@@ -9,9 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use gpubench::verbs::open::{Repair, open_scored};
-use gpubench::verbs::record::rescore;
 use gpubench::verbs::session::sessions;
+use gpubench::verbs::{Repair, open_scored, rescore};
 use gpubench_compare::diff::{Options, diff};
 use gpubench_record::RunRecord;
 use gpubench_reports::format;

@@ -160,13 +160,34 @@ impl RunRecord {
             let text = text.filter(|text| text.contains(part))?;
             Some(format!("{key} is {text}"))
         });
-        let hash = fact("machine_hash").map(|hash| format!("device.facts.machine_hash is {hash}"));
-        let device = run
-            .command
-            .windows(2)
-            .find(|two| two[0] == "--device" && two[1].split(':').next() == Some("virtual"));
-        let device = device.map(|_| "provenance.command has --device virtual".to_owned());
-        found.or(hash).or(device)
+        let own = ["machine_hash", "machine_guesses"]
+            .into_iter()
+            .find_map(|name| Some(format!("device.facts.{name} is {}", fact(name)?)));
+        let devices = run.command.iter().zip(run.command.iter().skip(1).map(Some).chain([None]));
+        let mut devices =
+            devices.filter_map(|(flag, value)| match flag.strip_prefix("--device=") {
+                Some(value) => Some(value),
+                None => value.filter(|_| flag == "--device").map(String::as_str),
+            });
+        let is_virtual = |one: &str| one.split(':').next() == Some("virtual");
+        let device = devices.find(|value| value.split(',').any(is_virtual));
+        let device = device.map(|value| format!("provenance.command has --device {value}"));
+        found.or(own).or(device).or_else(|| self.trace_of_virtual())
+    }
+
+    /// What a run on the virtual GPU leaves in cells and proofs.
+    fn trace_of_virtual(&self) -> Option<String> {
+        let clock = self.cells.iter().find(|cell| {
+            let mut texts = cell.gates.iter().map(|gate| gate.detail.as_str());
+            texts.any(|text| text.contains("virtual time"))
+        });
+        let clock = clock.map(|cell| format!("cell {} ran in virtual time", cell.cell.id));
+        let library = || {
+            let mut proofs = self.mechanisms.iter().flat_map(|row| &row.proof);
+            let found = proofs.find(|proof| proof.evidence.contains("/virtual-gpu-"))?;
+            Some(format!("a proof names a library of it: {}", found.evidence))
+        };
+        clock.or_else(library)
     }
 
     /// The planned fault trials that did not run.

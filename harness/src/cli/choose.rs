@@ -26,7 +26,7 @@ use super::predicting::{answer, read_text};
 use super::simulate::set;
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::verbs::{Repair, open_scored};
+use crate::verbs::open_comparable;
 
 pub const EXIT_CODES: &[ExitCode] = LISTING;
 
@@ -130,7 +130,7 @@ struct Needs {
 
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let (needs, accept_unknown) = args.needs(ui)?;
-    let opened = args.records.iter().map(|dir| open_scored(dir, Repair::No));
+    let opened = args.records.iter().map(|dir| open_comparable(dir));
     let opened = opened.collect::<Result<Vec<_>, _>>()?;
     let records: Vec<&RunRecord> = opened.iter().map(|one| &one.run).collect();
     of_one_device(&records)?;

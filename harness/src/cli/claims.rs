@@ -17,7 +17,7 @@ use super::comparing::{LISTING, of_records, say_warnings};
 use super::names::{MechanismNames, Names, axes};
 use super::ui::Ui;
 use crate::error::ExpectedError;
-use crate::verbs::{Repair, open_scored};
+use crate::verbs::open_comparable;
 
 pub const EXIT_CODES: &[ExitCode] = LISTING;
 
@@ -85,7 +85,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     ledger
         .claims
         .retain(|claim| args.has(&claim.id, &claim.mechanisms, Some(claim.axis), about(&claim.id)));
-    let opened = args.records.iter().map(|dir| open_scored(dir, Repair::No));
+    let opened = args.records.iter().map(|dir| open_comparable(dir));
     let mut opened = opened.collect::<Result<Vec<_>, _>>()?;
     let all: Vec<usize> = opened.iter().map(|one| one.run.claims.len()).collect();
     for one in &mut opened {

@@ -11,6 +11,7 @@ use super::common::{TextFormat, exit_codes_help, versioned_json};
 use super::comparing::say_left_out;
 use super::ui::Ui;
 use crate::error::ExpectedError;
+use crate::verbs::run_folder;
 use crate::verbs::session::{each_night, figures_of, head_of, id};
 use crate::verbs::verdict::from_store;
 
@@ -56,6 +57,7 @@ pub struct Exported {
 
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let failed = |error| from_store(&args.dataset, error);
+    run_folder::check_of_many("--dataset", &args.dataset)?;
     let mut all = Exported { dataset: args.dataset.clone(), ..Exported::default() };
     if !args.folders.is_empty() {
         each_night(&args.folders, |found| {

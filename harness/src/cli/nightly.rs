@@ -39,7 +39,7 @@ use super::ui::Ui;
 use crate::error::output::write_whole;
 use crate::error::{ExpectedError, read_text};
 use crate::verbs::session::{acknowledged, declared, is_record, nights_so_far};
-use crate::verbs::{Opened, Repair, open_scored, report_options, shown};
+use crate::verbs::{Opened, Repair, open_scored, report_options, run_folder, shown};
 use end::{Compared, End, Outcome, Verdict};
 
 pub const EXIT_CODES: &[ExitCode] = &ExitCode::BY_PRECEDENCE;
@@ -177,6 +177,7 @@ impl Night<'_> {
                 format!("{flag} is decided by nightly: records go to DIR, reports to --reports");
             return Err(ExpectedError::usage(text, None));
         }
+        run_folder::check_of_many("DIR", &self.args.folder)?;
         if is_record(&self.args.folder) {
             let text = format!(
                 "{} is a record, and nights go to a folder of records",

@@ -345,6 +345,10 @@ pub fn anonymize(records: &[PathBuf], target: &Path, ui: &Ui) -> Result<ExitCode
         ));
     };
     let opened = open_scored(record, Repair::No)?;
+    if let Some(why) = opened.warnings.first().filter(|_| opened.is_doubtful) {
+        let text = format!("it is damaged, and a copy would have checksums of its own: {why}");
+        return Err(ExpectedError::unreadable_record(&opened.dir, text));
+    }
     // A folder that exists may have files with the names that the copy lacks.
     if target.exists() {
         return Err(ExpectedError::usage(

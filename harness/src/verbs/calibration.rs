@@ -55,8 +55,8 @@ pub fn read(
         File::Record { calibration, device } => (calibration, Some(device)),
         File::Calibration(calibration) => (calibration, None),
     };
-    if !calibration.is_intact() {
-        return Err(wrong("its hash is not that of its entries".to_owned()));
+    if let Some(problem) = damage(&calibration) {
+        return Err(wrong(problem));
     }
     // A record of an older format names its device, though its calibration does not.
     let of_record = device.map(|device| identity::binding(&device, BTreeMap::new()));
@@ -77,6 +77,37 @@ pub fn read(
     }
     Ok((calibration, note))
 }
+
+/// What shows that a calibration was changed by hand: a hash, or a value that no device has.
+fn damage(of: &Calibration) -> Option<String> {
+    if !of.is_intact() {
+        return Some("its hash is not that of its entries".to_owned());
+    }
+    let entries = of.entries.iter().flat_map(|(name, entry)| {
+        [
+            (name, "native_rate_per_s", entry.native_rate_per_s, RATE_MAX),
+            (name, "service_ns", entry.service_ns as f64, SERVICE_NS_MAX),
+            (name, "work_per_request", entry.work_per_request, WORK_MAX),
+        ]
+    });
+    // Beside a workload that cannot run, both rates are 0.
+    let peaks = of.peaks.iter().flat_map(|(name, peak)| {
+        let rates = [
+            (name, "alone_per_s", peak.alone_per_s, WORK_MAX),
+            (name, "peak_per_s", peak.peak_per_s, WORK_MAX),
+        ];
+        rates.into_iter().filter(|(.., value, _)| *value != 0.0)
+    });
+    let mut all = entries.chain(peaks);
+    let (name, key, value, max) =
+        all.find(|(.., value, max)| !(f64::MIN_POSITIVE..=*max).contains(value))?;
+    Some(format!("{name}: {key} is {value} (possible: above 0, at most {max:e})"))
+}
+
+/// Above what any GPU does: requests a second, an hour for one, and units of work.
+const RATE_MAX: f64 = 1e10;
+const SERVICE_NS_MAX: f64 = 3.6e12;
+const WORK_MAX: f64 = 1e18;
 
 /// Why a kept calibration of one device is not one of the other: another device, or the same with
 /// other clocks or widths.
@@ -149,15 +180,13 @@ impl KeptCalibrations {
         let (all, damaged) = self.usable()?;
         let (mut kept, mut left_out) = (Vec::new(), Vec::from_iter(damaged));
         for calibration in all {
-            let problem = if calibration.is_intact() {
+            let problem = damage(&calibration).or_else(|| {
                 let bound = calibration.binding.as_ref();
                 bound.map_or_else(
                     || Some("it names no device".to_owned()),
                     |bound| mismatch(bound, &here),
                 )
-            } else {
-                Some("its hash is not that of its entries".to_owned())
-            };
+            });
             match problem {
                 None => kept.push(calibration),
                 Some(problem) => left_out.push(format!(

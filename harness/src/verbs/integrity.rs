@@ -1,9 +1,10 @@
 //! Whether the scores of a record follow from its cells: they are made again and compared.
 
+use std::collections::BTreeMap;
 use std::mem::take;
 
 use gpubench_judge::score;
-use gpubench_record::{Outcome, RunRecord, json as record_json};
+use gpubench_record::{Outcome, RunRecord, counted, json as record_json};
 use serde_json::{Map, Value};
 
 use super::record::rescore;
@@ -58,8 +59,16 @@ pub struct ScoredAgain {
     pub note: Option<String>,
 }
 
-/// Gives a record the scores that follow from its cells, and names those that it had instead.
+/// Gives a record the scores that follow from its cells, and names those that it had instead, and
+/// what of its cells cannot be.
 pub fn score_again(run: &mut RunRecord) -> ScoredAgain {
+    let impossible = impossible(run);
+    let mut again = scored_again(run);
+    again.differences.splice(0..0, impossible);
+    again
+}
+
+fn scored_again(run: &mut RunRecord) -> ScoredAgain {
     let stored = without_cells(run);
     let rules = &stored.scoring;
     let outcomes: Vec<Outcome> = run.cells.iter().map(|cell| cell.outcome.clone()).collect();
@@ -79,6 +88,49 @@ pub fn score_again(run: &mut RunRecord) -> ScoredAgain {
         return ScoredAgain { note: Some(note), ..ScoredAgain::default() };
     }
     ScoredAgain { differences: differences(&stored, &without_cells(run)), note: None }
+}
+
+/// What no run writes: a cell that is planned twice, that differs from its plan or has a figure out
+/// of range, and a complete run without the results of all its cells.
+pub fn impossible(run: &RunRecord) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut planned = BTreeMap::new();
+    for cell in &run.plan.cells {
+        if planned.insert(cell.id.as_str(), cell).is_some() {
+            found.push(format!("plan: cell {} is planned twice", cell.id));
+        }
+    }
+    for result in &run.cells {
+        let id = &result.cell.id;
+        if planned.remove(id.as_str()).is_some_and(|cell| *cell != result.cell) {
+            found.push(format!("cell {id} is not the cell of that name in the plan"));
+        }
+        let tenants = result.figures.tenants.values();
+        let of_tenants = tenants.map(|one| ("a rate of a tenant", one.rate_per_s));
+        let figures = result.figures.named().chain(of_tenants);
+        let wrong = figures.filter_map(|(name, value)| Some((name, value?)));
+        let wrong = wrong.filter(|(name, value)| is_out_of_range(name, *value));
+        found.extend(
+            wrong.map(|(name, value)| {
+                format!("cell {id}: {name} is {value} (possible: at least 0)")
+            }),
+        );
+    }
+    if run.complete && !planned.is_empty() {
+        let count = counted(planned.len(), "planned cell");
+        found.push(format!("it is complete, and {count} have no result"));
+    }
+    let more = found.len().saturating_sub(NAMED_MAX);
+    found.truncate(NAMED_MAX);
+    if more > 0 {
+        found.push(format!("{more} more of its cells cannot be"));
+    }
+    found
+}
+
+/// Logarithms of ratios and the growth of a backlog have both signs; rates, times and shares do not.
+fn is_out_of_range(name: &str, value: f64) -> bool {
+    value < 0.0 && !name.ends_with("_ln") && name != "backlog_slope_per_s"
 }
 
 /// Removes the parts of [`SCORES`].

@@ -17,10 +17,10 @@ pub mod host_report;
 mod integrity;
 pub mod listing;
 mod matrix_setup;
-pub mod open;
+mod open;
 pub mod profile;
 pub mod provenance;
-pub mod record;
+mod record;
 pub mod recovery;
 pub mod resume;
 pub mod run_folder;
@@ -41,7 +41,8 @@ pub use matrix_setup::{MatrixRequest, MatrixSetup, matrix_setup, resumed_setup};
 pub use matrix_setup::{RehearsalOutcome, Rehearsed, rehearse};
 pub use open::report_options;
 pub use open::{
-    Concluded, Opened, Repair, Verified, conclude, newest, open, open_scored, verified,
+    Concluded, Opened, Repair, Verified, conclude, newest, open, open_comparable, open_scored,
+    verified,
 };
 pub use provenance::ptx_hash;
 pub use record::{JudgeError, rescore, shown, without_verdicts};

@@ -9,7 +9,7 @@ use gpubench_judge::gate::OPEN_REQUESTS;
 use gpubench_judge::score;
 use gpubench_plan::profile::restored;
 use gpubench_record::{
-    CellFigures, CellResult, Condition, DeviceKind, RunEvent, RunRecord, counted,
+    CellFigures, CellResult, Condition, DeviceKind, RunEvent, RunRecord, Thresholds, counted,
 };
 use gpubench_reports::{Format, RenderOptions, View};
 use gpubench_show::Page;
@@ -72,6 +72,34 @@ pub fn open_scored(dir: &Path, repair: Repair) -> Result<Opened, ExpectedError> 
         note: checked.note,
         is_doubtful: checked.is_doubtful,
     })
+}
+
+/// As [`open_scored`], by the built-in bounds of levels, for what compares records or recommends.
+pub fn open_comparable(dir: &Path) -> Result<Opened, ExpectedError> {
+    let mut opened = open_scored(dir, Repair::No)?;
+    by_built_in_thresholds(dir, &mut opened.run, &mut opened.warnings)?;
+    Ok(opened)
+}
+
+/// Scores a record with other bounds of levels by the built-in ones, and says so.
+pub(super) fn by_built_in_thresholds(
+    dir: &Path,
+    run: &mut RunRecord,
+    warnings: &mut Vec<String>,
+) -> Result<(), ExpectedError> {
+    let changed = run.plan.thresholds.changed();
+    let keys: Vec<&str> = changed.iter().map(|(key, ..)| *key).collect();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    run.plan.thresholds = Thresholds::default();
+    let keys = keys.join(", ");
+    rescore(run, &[]).map_err(|error| {
+        let text = format!("its profile sets {keys}, and its cells give no other scores: {error}");
+        ExpectedError::unreadable_record(dir, text)
+    })?;
+    warnings.push(format!("scored by the built-in thresholds: its profile sets {keys}"));
+    Ok(())
 }
 
 /// A record with the scores that follow from its cells.
@@ -145,16 +173,21 @@ fn verified_without_key(dir: &Path) -> Result<Verified, ExpectedError> {
     let Checked { run, note, .. } = checked(&record);
     let cells = counted(run.cells.len(), "cell");
     let has_samples = dir.join(SAMPLES_FILE).exists();
+    // An anonymized copy has none.
+    let has_events = dir.join(EVENTS_FILE).exists();
     let (mut problems, scores) = (
         run.problems,
         match (note, has_samples) {
             (Some(note), _) => note,
+            (None, true) if !has_events => {
+                format!("the scores follow from {cells}; it has no events, so these are unchecked")
+            }
             (None, true) => format!("the scores follow from {cells}, and these from their samples"),
             (None, false) => format!("the scores follow from {cells}; it has no samples"),
         },
     );
     // Other rules than those of today may have judged the cells of other records.
-    if has_samples && record.run().scoring == score::VERSION {
+    if has_samples && has_events && record.run().scoring == score::VERSION {
         match score_events(&record) {
             Ok(made) => problems.extend(facts_again(record.run(), &made)),
             Err(error) => problems.push(format!("its cells cannot be judged again: {error}")),
@@ -180,9 +213,8 @@ fn events_problem(dir: &Path, record: &Record) -> Option<String> {
     };
     let ended = endings(&events);
     let cells = &record.run().cells;
-    if let Some(key) = profile_key(&events, &record.run().scoring) {
-        let name = &record.run().profile.name;
-        return Some(format!("its profile is not {name} of this version: {key} has another value"));
+    if let Some(problem) = profile_problem(&events, &record.run().scoring) {
+        return Some(problem);
     }
     let lost = cells.iter().filter(|cell| !ended.contains_key(&cell.cell.id)).count();
     let has_end = matches!(events.last(), Some(RunEvent::Ended { .. }));
@@ -192,16 +224,25 @@ fn events_problem(dir: &Path, record: &Record) -> Option<String> {
     })
 }
 
-/// The key in which the profile of a run with the name of a built-in one is another than that.
-/// Records of other rules are of other versions.
-fn profile_key(events: &[RunEvent], scoring: &str) -> Option<String> {
-    let Some(RunEvent::Began { plan, settings: Some(settings), provenance, .. }) = events.first()
-    else {
+/// In which key the profile of a run with the name of a built-in one is another than that, or that
+/// nothing tells. Records of other rules are of other versions.
+fn profile_problem(events: &[RunEvent], scoring: &str) -> Option<String> {
+    let Some(RunEvent::Began { plan, settings, provenance, .. }) = events.first() else {
         return None;
     };
-    let is_this = scoring == score::VERSION && provenance.gpubench == env!("CARGO_PKG_VERSION");
-    let restored = restored(&settings.profile, &plan.profile, settings.rotation_run);
-    other_key(&restored.filter(|_| is_this)?)
+    if scoring != score::VERSION || provenance.gpubench != env!("CARGO_PKG_VERSION") {
+        return None;
+    }
+    let settings = settings.as_ref();
+    let own = settings.and_then(|own| restored(&own.profile, &plan.profile, own.rotation_run));
+    match own {
+        Some(profile) => {
+            let (key, name) = (other_key(&profile)?, &plan.profile);
+            Some(format!("its profile is not {name} of this version: {key} has another value"))
+        }
+        // Every run of this version writes them.
+        None => Some(format!("the first line of {EVENTS_FILE} has no settings of its profile")),
+    }
 }
 
 /// Opens these records and returns the newest, which also counts the fault trials of the others.
@@ -224,6 +265,14 @@ pub fn newest(dirs: &[PathBuf], repair: Repair) -> Result<Opened, ExpectedError>
     let again = rescore(&mut newest.run, &pooled.earlier);
     again.map_err(|error| unscored(&newest.dir, &error))?;
     newest.run.records_left_out = pooled.left_out;
+    for one in all {
+        let name = one.dir.display();
+        let warnings: Vec<String> =
+            one.warnings.iter().map(|text| format!("{name}: {text}")).collect();
+        newest.run.problems.extend(warnings.clone());
+        newest.warnings.extend(warnings);
+        newest.is_doubtful |= one.is_doubtful;
+    }
     Ok(newest)
 }
 

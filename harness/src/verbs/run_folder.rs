@@ -85,9 +85,8 @@ fn lock(out: &Path, folder: File) -> Result<RunFolder, ExpectedError> {
             None,
         )
     };
-    let is_home = std::env::var_os("HOME").is_some_and(|home| is_same(out, Path::new(&home)));
-    if is_home {
-        return Err(refused("it is the home folder".to_owned()));
+    if let Some(problem) = is_of_others(out) {
+        return Err(refused(problem.to_owned()));
     }
     let entries = std::fs::read_dir(out).map_err(|error| refused(error.to_string()))?;
     // An empty file system has this folder.
@@ -96,6 +95,30 @@ fn lock(out: &Path, folder: File) -> Result<RunFolder, ExpectedError> {
     match names.min() {
         Some(name) => Err(refused(format!("it holds {}", name.display()))),
         None => Ok(folder),
+    }
+}
+
+/// Refuses a folder that many records go to and that has other uses: `/`, the home folder, or a
+/// file.
+pub fn check_of_many(name: &str, dir: &Path) -> Result<(), ExpectedError> {
+    let problem = match std::fs::metadata(dir) {
+        Ok(found) if !found.is_dir() => Some("it is no folder"),
+        Ok(_) => is_of_others(dir),
+        Err(_) => None,
+    };
+    problem.map_or(Ok(()), |problem| {
+        let dir = dir.display();
+        let text = format!("{name} {dir}: {problem} (accepted: a folder for this alone)");
+        Err(ExpectedError::usage(text, None))
+    })
+}
+
+fn is_of_others(dir: &Path) -> Option<&'static str> {
+    let is_home = || std::env::var_os("HOME").is_some_and(|home| is_same(dir, Path::new(&home)));
+    match () {
+        () if is_same(dir, Path::new("/")) => Some("it is the root of all files"),
+        () if is_home() => Some("it is the home folder"),
+        () => None,
     }
 }
 

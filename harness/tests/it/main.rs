@@ -13,6 +13,7 @@ mod driver_layer;
 mod fault_records;
 mod faults;
 mod fleets;
+mod forged;
 mod guard_process;
 mod hami;
 mod hami_planted;

@@ -1,11 +1,12 @@
 //! Files with one JSON value per line. Lines are appended whole; readers accept a torn last line.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use gpubench_record::{FormatVersion, Json, RunEvent, TelemetryRow, regular_file};
+use gpubench_record::{DeviceKind, FormatVersion, Json, RunEvent, TelemetryRow, regular_file};
+use serde::Deserialize;
 
 use super::error::{StoreError, without_position};
 use super::{EVENTS_FILE, RECORD_FILE, TELEMETRY_LOG_FILE, files};
@@ -232,6 +233,25 @@ pub fn parse_events(path: &Path, bytes: &[u8]) -> Result<Events, StoreError> {
     }
     Ok(Events { events: lines.values, warnings })
 }
+
+/// The kind of device that the first event names; `None` where it cannot be read.
+pub(super) fn kind_of_first_event(dir: &Path) -> Option<DeviceKind> {
+    #[derive(Deserialize)]
+    struct First {
+        device: Device,
+    }
+    #[derive(Deserialize)]
+    struct Device {
+        kind: DeviceKind,
+    }
+    let file = regular_file::open(&dir.join(EVENTS_FILE)).ok()?;
+    let mut line = Vec::new();
+    BufReader::new(file.take(FIRST_EVENT_BYTES)).read_until(b'\n', &mut line).ok()?;
+    serde_json::from_slice::<First>(&line).ok().map(|first| first.device.kind)
+}
+
+/// The plan of 100,000 cells has a quarter of it.
+const FIRST_EVENT_BYTES: u64 = 256 << 20;
 
 /// Whether a live process still appends to the events in `dir`.
 pub(super) fn is_being_written(dir: &Path) -> bool {

@@ -141,10 +141,15 @@ impl Record {
             samples: OnceCell::new(),
             latencies: OnceCell::new(),
         };
-        if record.run.device.kind == DeviceKind::Real
-            && let Some(sign) = record.run.sign_of_virtual()
-        {
-            record.mark_virtual(&sign);
+        if record.run.device.kind == DeviceKind::Real {
+            let first = || json_lines::kind_of_first_event(dir);
+            let by_event = || {
+                let is_virtual = first()? == DeviceKind::Virtual;
+                is_virtual.then(|| format!("the first line of {EVENTS_FILE} says so"))
+            };
+            if let Some(sign) = record.run.sign_of_virtual().or_else(by_event) {
+                record.mark_virtual(&sign);
+            }
         }
         Ok(record)
     }

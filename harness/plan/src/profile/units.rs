@@ -206,7 +206,10 @@ pub(super) fn within<T: PartialOrd + std::fmt::Display>(
     min: T,
     max: T,
 ) -> Result<(), Fault> {
-    let problem = if value < min {
+    // Nothing orders a value that is no number.
+    let problem = if value.partial_cmp(&min).is_none() {
+        format!("{value} is no number")
+    } else if value < min {
         format!("{value} is too small")
     } else if value > max {
         format!("{value} is too large")

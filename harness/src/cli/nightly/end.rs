@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use gpubench_compare::Session;
-use gpubench_compare::diff::{
-    BASELINE_MIN, DiffRow, Report, Verdict as Of,
-};
+use gpubench_compare::diff::{BASELINE_MIN, DiffRow, Report, Verdict as Of};
 use gpubench_compare::history::{Acknowledged, History, IDENTITY};
 use gpubench_compare::render::{alert_words, undecided};
 use gpubench_compare::session::Row;

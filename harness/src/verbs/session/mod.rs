@@ -19,13 +19,14 @@ use gpubench_compare::session::{Doubts, Keys, Work};
 use gpubench_compare::{Metric, Session};
 use gpubench_judge::figures::{Cells, Reading as CellReading};
 use gpubench_judge::score;
-use gpubench_record::{Axis, RunRecord, Thresholds};
+use gpubench_record::{Axis, RunRecord};
 use gpubench_show::Page;
 use gpubench_store::Record;
 use gpubench_store::{RECORD_FILE, Reading};
 
-use super::open::{Checked, checked, checked_run};
-use super::record::{rescore, score_opened, settle_outcomes};
+use super::integrity::impossible;
+use super::open::{Checked, by_built_in_thresholds, checked, checked_run};
+use super::record::{score_opened, settle_outcomes};
 use super::{open, verdict};
 use crate::error::ExpectedError;
 
@@ -174,7 +175,7 @@ pub fn records(
         let read = |dir: &Path| {
             let record = open(dir)?;
             let mut one = scored(dir, &record)?;
-            by_built_in_thresholds(dir, &mut one)?;
+            by_built_in_thresholds(dir, &mut one.run, &mut one.warnings)?;
             Ok::<_, ExpectedError>(one)
         };
         match read(&folder.path) {
@@ -211,14 +212,22 @@ fn indexed(dir: &Path) -> Result<Session, ExpectedError> {
 /// The session of a record by the index, else with its figures alone. Scoring takes a quarter of
 /// the time of reading, and figures do not depend on it.
 fn figures(dir: &Path) -> Result<Session, ExpectedError> {
+    let damaged =
+        |why: &str| ExpectedError::unreadable_record(dir, format!("it is damaged: {why}"));
     let known = folders::Sources::of(dir).and_then(|sources| folders::load(dir, &sources));
     if let Some(known) = known {
-        return Ok(known);
+        let why = known.losses.first().map_or("it contradicts itself", String::as_str);
+        return if known.is_doubtful { Err(damaged(why)) } else { Ok(known) };
     }
     let _alone = alone(dir);
     let record = open(dir)?;
     if record.is_rebuilt() {
         return session_of(dir, record);
+    }
+    // The dataset has no place for a doubt.
+    let why = record.warnings().first().cloned().filter(|_| record.is_damaged(RECORD_FILE));
+    if let Some(why) = why.or_else(|| impossible(record.run()).into_iter().next()) {
+        return Err(damaged(&why));
     }
     let mut run = record.into_run();
     settle_outcomes(&mut run.cells);
@@ -252,7 +261,7 @@ fn session_of(dir: &Path, record: Record) -> Result<Session, ExpectedError> {
         let (warnings, is_damaged) = (record.warnings().to_vec(), record.is_damaged(RECORD_FILE));
         checked_run(record.into_run(), &warnings, is_damaged)
     };
-    by_built_in_thresholds(dir, &mut checked)?;
+    by_built_in_thresholds(dir, &mut checked.run, &mut checked.warnings)?;
     let Checked { run, warnings, is_doubtful, .. } = checked;
     losses.splice(0..0, warnings);
     if !run.complete {
@@ -271,24 +280,6 @@ fn scored(dir: &Path, record: &Record) -> Result<Checked, ExpectedError> {
     let scored = score_opened(record)
         .map_err(|error| ExpectedError::unreadable_record(dir, error.to_string()));
     scored.map(|(run, warnings)| Checked { run, warnings, note: None, is_doubtful: false })
-}
-
-/// Records with different bounds of levels are compared by the built-in ones.
-fn by_built_in_thresholds(dir: &Path, checked: &mut Checked) -> Result<(), ExpectedError> {
-    let run = &mut checked.run;
-    let changed = run.plan.thresholds.changed();
-    let keys: Vec<&str> = changed.iter().map(|(key, ..)| *key).collect();
-    if keys.is_empty() {
-        return Ok(());
-    }
-    run.plan.thresholds = Thresholds::default();
-    let keys = keys.join(", ");
-    rescore(run, &[]).map_err(|error| {
-        let text = format!("its profile sets {keys}, and its cells give no other scores: {error}");
-        ExpectedError::unreadable_record(dir, text)
-    })?;
-    checked.warnings.push(format!("scored by the built-in thresholds: its profile sets {keys}"));
-    Ok(())
 }
 
 /// The telemetry; without it there are no clocks, which is a loss and no error.

@@ -5,16 +5,18 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, Made, Undone, When, not_undone};
 use super::mps_control::die;
 use super::run_id::RunId;
 use super::{Control, ControlError, Found};
+use crate::device::private_folder;
 
 /// A change that could not be made or undone.
 #[derive(Debug, thiserror::Error)]
@@ -254,9 +256,7 @@ impl Journal {
         if dir.as_os_str().is_empty() {
             return Err(JournalError::NoFolder);
         }
-        let mut builder = std::fs::DirBuilder::new();
-        let made = builder.recursive(true).mode(0o700).create(dir);
-        made.map_err(|source| io(dir, source))?;
+        private_folder::make_own(dir).map_err(|source| io(dir, source))?;
         let own = format!("{gpu}.{}.jsonl", std::process::id());
         let path = dir.join(format!("{gpu}.jsonl"));
         let (file, path) = match hold(&path)? {
@@ -330,8 +330,10 @@ pub(super) fn hold(path: &Path) -> Result<Option<File>, JournalError> {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)
             .map_err(|source| io(path, source))?;
+        own(&file).map_err(|source| io(path, source))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
@@ -343,6 +345,18 @@ pub(super) fn hold(path: &Path) -> Result<Option<File>, JournalError> {
             return Ok(Some(file));
         }
     }
+}
+
+/// Refuses a journal that another user may have written: its commands are run.
+pub(super) fn own(file: &File) -> std::io::Result<()> {
+    let (facts, user) = (file.metadata()?, rustix::process::geteuid().as_raw());
+    let problem = match facts.uid() {
+        owner if owner != user => format!("it is of user id {owner}"),
+        _ if facts.nlink() > 1 => "it has several names".to_owned(),
+        _ => return Ok(()),
+    };
+    let accepted = format!("a file of user id {user} with one name");
+    Err(std::io::Error::other(format!("{problem} (accepted: {accepted})")))
 }
 
 pub(super) fn io(path: &Path, source: std::io::Error) -> JournalError {

@@ -16,10 +16,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use gpubench_record::regular_file;
 
 use super::change::{Change, Undone, When, not_undone};
-use super::guard::{Entry, Journal, JournalError, Steps, hold, io};
+use super::guard::{Entry, Journal, JournalError, Steps, hold, io, own};
 use super::mps_control::is_mps;
 use super::run_id::{Life, RunId};
 use super::{Control, ControlError};
+use crate::device::private_folder;
 
 /// Whether the device of a dead run still exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +150,10 @@ pub fn leftovers(
 /// Reads a journal that another process may hold; `None` if it is empty or gone.
 fn peek(path: &Path) -> Result<Option<Leftover>, JournalError> {
     match regular_file::open(path) {
-        Ok(file) => Ok(read(&file, path)?.map(|(left, _)| left)),
+        Ok(file) => {
+            own(&file).map_err(|source| io(path, source))?;
+            Ok(read(&file, path)?.map(|(left, _)| left))
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(source) => Err(io(path, source)),
     }
@@ -172,6 +176,7 @@ fn journals(dir: &Path) -> Result<Vec<PathBuf>, JournalError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => return Err(io(dir, source)),
     };
+    private_folder::own(dir).map_err(|source| io(dir, source))?;
     let mut paths = Vec::new();
     for entry in entries {
         let path = entry.map_err(|source| io(dir, source))?.path();

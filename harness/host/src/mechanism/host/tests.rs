@@ -337,3 +337,37 @@ proptest! {
         prop_assert_eq!(unclean(&state, RESTORED_GPU).expect("readable"), None);
     }
 }
+
+/// A journal has commands that are run.
+#[test]
+fn a_journal_that_another_user_may_have_written_is_refused() -> std::io::Result<()> {
+    use std::os::unix::fs::{chown, symlink};
+
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join(format!("{GPU}.jsonl"));
+    let began = r#""found":{"compute_mode":"Default","timeslice":"Default"}}"#;
+    let change = r#"{"entry":"change","number":1,"what":{"change":"folder","path":"/none"}}"#;
+    let text = format!("{{\"entry\":\"began\",\"gpu\":\"{GPU}\",{began}\n{change}\n");
+    std::fs::write(&path, text)?;
+    let found = || leftovers(dir.path(), Some(GPU), &|_| true).map(|found| found.len());
+    let refused = |why: &str| found().is_err_and(|error| error.to_string().contains(why));
+    assert_eq!(found().ok(), Some(1));
+    let other = dir.path().join("other");
+    std::fs::hard_link(&path, &other)?;
+    assert!(refused("it has several names"));
+    std::fs::remove_file(&path)?;
+    symlink(&other, &path)?;
+    assert!(found().is_err(), "a link");
+    std::fs::remove_file(&path)?;
+    std::fs::rename(&other, &path)?;
+    assert_eq!(found().ok(), Some(1));
+    // Root alone can give a file away.
+    if chown(&path, Some(1), None).is_ok() {
+        assert!(refused("it is of user id 1"));
+        chown(&path, Some(0), None)?;
+        chown(dir.path(), Some(1), None)?;
+        assert!(refused("it belongs to another user"));
+        chown(dir.path(), Some(0), None)?;
+    }
+    Ok(())
+}
