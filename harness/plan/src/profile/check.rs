@@ -167,7 +167,7 @@ fn with_options(base: &str, options: &str) -> Result<String, Fault> {
         if own.is_empty() {
             let known: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            let problem = format!("{base} has no option \"{option}\"");
+            let problem = format!("{base}[{options}] has no option \"{option}\"");
             return Err(Fault::at("", problem, format!("{base}, and as options {known}")));
         }
         let value = match value.parse::<i64>() {

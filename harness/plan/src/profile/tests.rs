@@ -307,7 +307,10 @@ fn the_command_line_replaces_settings_and_is_checked() -> TestResult {
             "`printf 'version = 1\\n[mps-quota]\\npct = 25\\n' > options.toml`",
         ),
         (vec!["mps-quota[pct=150]"], "option mps-quota.pct: 150 is too large (accepted: 1 to 100)"),
-        (vec!["mps-quota[foo=1]"], "mps-quota has no option \"foo=1\" (accepted: mps-quota, and "),
+        (
+            vec!["mps-quota[foo=1]"],
+            "mps-quota[foo=1] has no option \"foo=1\" (accepted: mps-quota, and ",
+        ),
         (vec!["mig[1g+1g]", "mig[3g+3g]"], "mig[3g+3g]"),
         (vec!["mig[big]"], "\"big\" is not a layout"),
         (vec!["mps[1g]"], "mps[1g]"),
