@@ -49,8 +49,8 @@ impl InForce {
         // A daemon that starts no server has no log.
         let log = std::fs::read_to_string(log).ok()?;
         let ends = log.lines().filter_map(|line| line.split_once(" exited with status "));
-        let status =
-            ends.map(|(_, status)| status.trim()).filter(|status| *status != "0").last()?;
+        let mut unasked = ends.map(|(_, status)| status.trim()).filter(|status| *status != "0");
+        let status = unasked.next_back()?;
         Some(format!("a server of the MPS daemon exited with status {status}"))
     }
 
