@@ -454,12 +454,7 @@ pub const RESTRICTIONS: [Restriction; 19] = [
     ),
     ("busy", |f| f.holders = vec![7], "mig", "processes [7] use the device"),
     ("no MPS", |f| f.mps_control = None, "mps-quota", "not on PATH"),
-    (
-        "no nvidia-smi",
-        |f| f.no_nvidia_smi = Some("it is not on PATH".to_owned()),
-        "time-slicing",
-        "nvidia-smi",
-    ),
+    ("no nvidia-smi", |f| f.no_nvidia_smi = Some("gone".into()), "time-slicing", "nvidia-smi"),
     ("no library", |f| f.hami = None, "hami", "libvgpu.so was not found"),
     (
         "a library that is missing",

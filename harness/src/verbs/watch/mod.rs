@@ -6,7 +6,6 @@ mod tenants;
 
 use std::collections::BTreeMap;
 
-use gpubench_host::device::Driver;
 use gpubench_record::probe::step::CanaryRequest;
 use gpubench_record::user_victim::UserVictim;
 use gpubench_run::rfc3339_now;
@@ -128,7 +127,7 @@ pub async fn watch(
     stop: Receiver<bool>,
     listener: &mut dyn Listener,
 ) -> Result<(Ended, Vec<Latencies>), ExpectedError> {
-    let free = || session.ask("reading the free memory by NVML", Driver::free_bytes);
+    let free = || session.ask("reading the free memory by NVML", |driver| driver.free_bytes());
     let before = free()?;
     let started =
         Tenants::start(session, &request.plants, request.program.as_ref(), (stop, request.seed));
