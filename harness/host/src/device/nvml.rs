@@ -25,7 +25,8 @@ use super::blocking::{NoAnswer, limited, within};
 pub use super::nvml_words::{named, words};
 
 /// NVML and the device under test, as the coordinator has them: every call is made by
-/// [`Nvml::ask`], which gives it a limit. The first call that does not return is the last that is made.
+/// [`Nvml::ask`], which gives it a limit. The first call that does not return is the last that is
+/// made.
 #[derive(Debug)]
 pub struct Nvml {
     driver: Arc<Driver>,
