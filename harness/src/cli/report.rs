@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser};
 use gpubench_catalogue::axis;
-use gpubench_record::{Axis, ExitCode, RunRecord};
+use gpubench_record::{Axis, ExitCode, RunRecord, on_one_line};
 use gpubench_reports::format::{TEXT, TEXT_ALIAS};
 use gpubench_reports::{RenderError, RenderOptions, Selection, View, format};
 use gpubench_show::Labels;
@@ -178,11 +178,12 @@ fn verify(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut code = ExitCode::Done;
     for dir in &args.records {
         let verified = verified(dir, key.as_ref())?;
+        let line = |text: &str| on_one_line(&format!("{}: {text}", dir.display())) + "\n";
         for problem in &verified.problems {
-            ui.print(&format!("{}: {problem}\n", dir.display()))?;
+            ui.print(&line(problem))?;
         }
         if verified.problems.is_empty() {
-            ui.print(&format!("{}: {}\n", dir.display(), verified.summary))?;
+            ui.print(&line(&verified.summary))?;
         } else {
             code = ExitCode::TrialFailed;
         }

@@ -186,7 +186,8 @@ pub fn quote_arguments(message: &str, arguments: impl Iterator<Item = String>) -
         let values = argument.split_once('=').map(|(_, value)| value);
         let parts = values.unwrap_or(&argument).split(',');
         for part in std::iter::once(argument.as_str()).chain(values).chain(parts) {
-            let short = excerpt(part);
+            // Of a value that is short, single characters can still steer a terminal.
+            let short = on_one_line(&excerpt(part));
             if short != part {
                 quoted = quoted.replace(part, &short);
             }
@@ -236,6 +237,9 @@ mod tests {
         }
         let same = quote_arguments("no short here", std::iter::once("short".to_owned()));
         assert_eq!(same, "no short here");
+        let turned =
+            quote_arguments("no a\u{202e}b here", std::iter::once("a\u{202e}b".to_owned()));
+        assert_eq!(turned, "no a\\u{202e}b here");
         assert_eq!(shown("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
     }
 }
