@@ -144,8 +144,10 @@ mod tests {
         let mut profile = profile()?;
         profile.time_slicing.slice = Slice::Short;
         let mut facts = plain_host();
+        facts.no_nvidia_smi = Some("nvidia-smi is in no folder of PATH".to_owned());
         let found = capabilities(&facts, &profile);
         assert!(reason(&found, "time-slicing").contains("nvidia-smi"));
+        facts.no_nvidia_smi = None;
         let found = capabilities(&facts, &profile);
         assert!(reason(&found, "time-slicing").contains("device settings"));
         facts.allow_reconfigure = true;
