@@ -348,8 +348,8 @@ step_crates() {
 
 # The documentation of every package, private items too, without a warning.
 step_doc() {
-    RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" CARGO_TARGET_DIR="$plain_target" RUSTFLAGS="$plain_flags" \
-        cargo doc --release --locked --workspace --no-deps --document-private-items
+    RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" \
+        plain cargo doc --release --locked --workspace --no-deps --document-private-items
 }
 
 # Licences, sources and versions of all dependencies, by deny.toml.

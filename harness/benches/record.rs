@@ -1,4 +1,4 @@
-//! What becomes of a record: its gates from samples, its scores, its reading, report and comparison.
+//! What becomes of a record: gates from its samples, scores, its reading, report and comparison.
 //!
 //! The first bench is a plain JSON parse of the same file by a library: `ci/check_benches.py`
 //! compares the others with it, because times of two machines cannot be compared.

@@ -9,9 +9,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpubench_host::device::{Driver, NoAnswer, Nvml};
 use gpubench_host::device::meters::MeterScope;
 use gpubench_host::device::nvml::named;
+use gpubench_host::device::{Driver, NoAnswer, Nvml};
 use gpubench_host::mechanism::{
     InForce, Observation, ProgramObservation, TenantEnv, TenantObservation,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem::take;
 
-use gpubench_judge::score;
+use gpubench_judge::{figures, score};
 use gpubench_record::{Outcome, RunRecord, counted, json as record_json};
 use serde_json::{Map, Value};
 
@@ -105,13 +105,8 @@ pub fn impossible(run: &RunRecord) -> Vec<String> {
         if planned.remove(id.as_str()).is_some_and(|cell| *cell != result.cell) {
             found.push(format!("cell {id} is not the cell of that name in the plan"));
         }
-        let tenants = result.figures.tenants.values();
-        let of_tenants = tenants.map(|one| ("a rate of a tenant", one.rate_per_s));
-        let figures = result.figures.named().chain(of_tenants);
-        let wrong = figures.filter_map(|(name, value)| Some((name, value?)));
-        let wrong = wrong.filter(|(name, value)| is_out_of_range(name, *value));
         found.extend(
-            wrong.map(|(name, value)| {
+            figures::below_zero(result).map(|(name, value)| {
                 format!("cell {id}: {name} is {value} (possible: at least 0)")
             }),
         );
@@ -126,11 +121,6 @@ pub fn impossible(run: &RunRecord) -> Vec<String> {
         found.push(format!("{more} more of its cells cannot be"));
     }
     found
-}
-
-/// Logarithms of ratios and the growth of a backlog have both signs; rates, times and shares do not.
-fn is_out_of_range(name: &str, value: f64) -> bool {
-    value < 0.0 && !name.ends_with("_ln") && name != "backlog_slope_per_s"
 }
 
 /// Removes the parts of [`SCORES`].

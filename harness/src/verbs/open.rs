@@ -225,7 +225,7 @@ fn events_problem(dir: &Path, record: &Record) -> Option<String> {
 }
 
 /// In which key the profile of a run with the name of a built-in one is another than that, or that
-/// nothing tells. Records of other rules are of other versions.
+/// it is unknown. Records of other rules are of other versions.
 fn profile_problem(events: &[RunEvent], scoring: &str) -> Option<String> {
     let Some(RunEvent::Began { plan, settings, provenance, .. }) = events.first() else {
         return None;

@@ -21,6 +21,18 @@ use crate::gate::{CLOSED_REQUESTS, open_loop_doubt};
 /// mode.
 pub const MODES_RATIO_MIN: f64 = 0.02;
 
+/// The figures of a cell that are below 0 and cannot be. Logarithms of ratios and the growth of a
+/// backlog have both signs; rates, times and shares have not.
+pub fn below_zero(cell: &CellResult) -> impl Iterator<Item = (&'static str, f64)> {
+    let tenants = cell.figures.tenants.values();
+    let tenants = tenants.map(|one| ("a rate of a tenant", one.rate_per_s));
+    let all = cell.figures.named().chain(tenants);
+    let all = all.filter_map(|(name, value)| Some((name, value?)));
+    all.filter(|(name, value)| {
+        *value < 0.0 && !name.ends_with("_ln") && *name != "backlog_slope_per_s"
+    })
+}
+
 /// Completed requests of the closed loop, per second.
 pub fn closed_rate(cell: &CellResult) -> Option<f64> {
     cell.figures.closed_rate_per_s
