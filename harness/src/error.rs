@@ -255,6 +255,13 @@ fn none_if_empty(names: &[String]) -> String {
 
 // What the user can do about each error.
 
+fn hint_of_records(folder: &Path) -> Option<String> {
+    let records = records_in(folder);
+    let first = records.first()?.display();
+    let count = counted(records.len(), "record");
+    Some(format!("the folder holds {count}, such as {first}"))
+}
+
 impl ExpectedError {
     /// What the user can do, where the message does not say it.
     pub fn hint(&self) -> Option<String> {
@@ -328,12 +335,7 @@ impl ExpectedError {
             Self::MechanismFailed { .. } => {
                 Some("the record has its proofs; the mechanism is not scored".to_owned())
             }
-            Self::RecordUnreadable { path, .. } => {
-                let records = records_in(path);
-                let first = records.first()?.display();
-                let count = counted(records.len(), "record");
-                Some(format!("the folder holds {count}, such as {first}"))
-            }
+            Self::RecordUnreadable { path, .. } => hint_of_records(path),
             Self::NotRestored { .. } => {
                 Some("run `gpubench cleanup`: it undoes the changes in the journal".to_owned())
             }
