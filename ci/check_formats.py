@@ -91,12 +91,16 @@ def check_json(program, record):
             folders[-1].mkdir()
             shutil.copy(old, folders[-1] / "record.json")
         for folder in folders:
-            text = program.prints("report", folder, "--format", "json")
+            # The records of old versions with virtual tenants lack cells that they say they have:
+            # they print, and end as damaged.
+            damaged = (4,) if folder.name.startswith("virtual.format-") else ()
+            text = program.prints("report", folder, "--format", "json", statuses=(damaged or (0,)))
             program.is_valid("record", text, folder.name)
             diff = ("diff", folder, "--format", "json", "--advisory", "--", folder)
-            program.is_valid("diff", program.prints(*diff, statuses=(0, 20)), f"diff {folder.name}")
+            text = program.prints(*diff, statuses=(0, 20, *damaged))
+            program.is_valid("diff", text, f"diff {folder.name}")
         for verb in ("history", "compare", "outliers"):
-            text = program.prints(verb, *folders, "--format", "json", statuses=(0, 10))
+            text = program.prints(verb, *folders, "--format", "json", statuses=(0, 4, 10))
             program.is_valid(verb, text, verb)
     check_other_verbs(program, record)
     plan = ("plan", "--device", "virtual", "--profile", "smoke", "--format", "json")
