@@ -362,11 +362,12 @@ pub const RECORD_BYTES_MAX: u64 = 1 << 29;
 
 /// The text of a file of at most this many bytes.
 pub fn read_text(what: &'static str, path: &Path, bytes_max: u64) -> Result<String, ExpectedError> {
-    read_limited(path, bytes_max).map_err(|source| ExpectedError::Unreadable {
-        what,
-        path: path.to_owned(),
-        source,
-    })
+    read_limited(path, bytes_max).map_err(|source| unreadable(what, path, source))
+}
+
+/// The error of a file that the user named.
+pub fn unreadable(what: &'static str, path: &Path, source: Error) -> ExpectedError {
+    ExpectedError::Unreadable { what, path: path.to_owned(), source }
 }
 
 /// The same of a file or of an open descriptor, such as `/dev/fd/3`: a pipe that the user hands
@@ -379,10 +380,7 @@ pub fn read_handed(what: &'static str, path: &Path) -> Result<String, ExpectedEr
     let mut text = String::new();
     let read = std::fs::File::open(path)
         .and_then(|file| file.take(WRITTEN_BYTES_MAX).read_to_string(&mut text));
-    match read {
-        Ok(_) => Ok(text),
-        Err(source) => Err(ExpectedError::Unreadable { what, path: path.to_owned(), source }),
-    }
+    read.map(|_| text).map_err(|source| unreadable(what, path, source))
 }
 
 fn read_limited(path: &Path, bytes_max: u64) -> std::io::Result<String> {

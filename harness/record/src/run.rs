@@ -120,6 +120,9 @@ pub struct RunRecord {
     /// follow from its cells. Found when the record is read; a stored record has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+    /// What a reader must know before any level: the bounds of levels that the profile set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 /// A record whose fault trials were not counted with those of another.

@@ -72,6 +72,20 @@ impl Thresholds {
     }
 }
 
+impl Thresholds {
+    /// The bounds of levels that a profile set, each with the built-in one, in one sentence; `None`
+    /// where it set none.
+    pub fn notice(&self) -> Option<String> {
+        let texts: Vec<String> = self
+            .changed()
+            .into_iter()
+            .map(|(key, own, built_in)| format!("{key} is {own} (built in: {built_in})"))
+            .collect();
+        let all = texts.join(", ");
+        (!all.is_empty()).then(|| format!("THRESHOLDS CHANGED BY THE PROFILE: {all}"))
+    }
+}
+
 impl Default for Thresholds {
     fn default() -> Self {
         Self {

@@ -150,7 +150,7 @@ impl std::fmt::Display for RunPhase {
             Self::Halted { tenant, pid, seconds } => write!(
                 f,
                 "{tenant} (process {pid}) is stopped by a signal: kill -CONT {pid} lets it go on, \
-                 else it is killed in {seconds} s"
+                 else it is killed after {seconds} s in which it is waited for"
             ),
             Self::Heating => f.write_str("heating the device until it is steady"),
             Self::StartingProgram { limit_s, sign } => write!(

@@ -1,7 +1,8 @@
 //! Every wait of the coordinator. It ends with its result, with its limit, or when the user stops
 //! the run.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gpubench_host::device::BlockingCall;
@@ -12,6 +13,7 @@ use gpubench_record::{FromTenant, ToTenant};
 use gpubench_workloads::user_victim::process_tree;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::{RunError, RunPhase};
 
@@ -30,12 +32,21 @@ const LOOKS_KILLED: u32 = 6;
 pub struct Waits {
     stop: watch::Receiver<bool>,
     phases: UnboundedSender<RunPhase>,
+    looked_at: Arc<Mutex<BTreeMap<u32, LookedAt>>>,
+}
+
+/// A process of a tenant. Each wait looks at all of them: one that nobody waits for yet is said too.
+#[derive(Debug)]
+struct LookedAt {
+    tenant: String,
+    stopped_since: Option<Instant>,
+    is_said: bool,
 }
 
 impl Waits {
     /// Ends waits once `stop` is true.
-    pub const fn new(stop: watch::Receiver<bool>, phases: UnboundedSender<RunPhase>) -> Self {
-        Self { stop, phases }
+    pub fn new(stop: watch::Receiver<bool>, phases: UnboundedSender<RunPhase>) -> Self {
+        Self { stop, phases, looked_at: Arc::default() }
     }
 
     /// Has the screen show a phase during a wait.
@@ -46,15 +57,38 @@ impl Waits {
 
     /// Waits until a signal has stopped one of these processes for so long that its tenant is
     /// killed.
-    async fn halted(&self, tenant: String, pids: Vec<u32>) {
+    async fn halted(&self, pids: Vec<u32>) {
         let mut looks = 0;
         while looks < LOOKS_KILLED {
             tokio::time::sleep(LOOK).await;
             looks = if pids.iter().any(|&pid| is_stopped(pid)) { looks + 1 } else { 0 };
-            if looks == LOOKS_STOPPED {
-                let seconds = (LOOK * (LOOKS_KILLED - LOOKS_STOPPED)).as_secs();
-                self.show(RunPhase::Halted { tenant: tenant.clone(), pid: pids[0], seconds });
+            self.say_stopped();
+        }
+    }
+
+    /// Says each process once that is stopped for some looks.
+    fn say_stopped(&self) {
+        let mut all = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|pid, _| process_tree::Process::of(*pid).is_some());
+        for (&pid, one) in all.iter_mut() {
+            if !is_stopped(pid) {
+                (one.stopped_since, one.is_said) = (None, false);
+                continue;
             }
+            let since = one.stopped_since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= LOOK * (LOOKS_STOPPED - 1) && !one.is_said {
+                one.is_said = true;
+                let seconds = (LOOK * (LOOKS_KILLED - LOOKS_STOPPED)).as_secs();
+                self.show(RunPhase::Halted { tenant: one.tenant.clone(), pid, seconds });
+            }
+        }
+    }
+
+    fn look_at(&self, tenant: &str, pids: &[u32]) {
+        let mut all = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        for &pid in pids {
+            let tenant = tenant.to_owned();
+            all.entry(pid).or_insert(LookedAt { tenant, stopped_since: None, is_said: false });
         }
     }
 
@@ -120,8 +154,9 @@ impl Waits {
         doing: &'static str,
         limit: Duration,
     ) -> Option<Result<FromTenant, TenantError>> {
-        let pids = [Some(tenant.pid()), tenant.program()].into_iter().flatten().collect();
-        let halted = self.halted(tenant.name().to_owned(), pids);
+        let pids: Vec<u32> = [Some(tenant.pid()), tenant.program()].into_iter().flatten().collect();
+        self.look_at(tenant.name(), &pids);
+        let halted = self.halted(pids);
         let waiting = async {
             match message {
                 Some(message) => tenant.exchange(message, doing, limit).await,

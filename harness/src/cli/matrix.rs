@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gpubench_compare::Session;
-use gpubench_host::device::{DeviceSelector, limits};
+use gpubench_host::device::DeviceSelector;
+use gpubench_host::device::limits::{self, LimitError};
 use gpubench_plan::Pace;
 use gpubench_plan::profile::{Profile, profile_hash};
 use gpubench_record::{Axis, ExitCode};
@@ -212,7 +213,7 @@ impl NewRun {
         device: Option<&DeviceSelector>,
     ) -> Result<(DeviceSession, PathBuf, MatrixSetup), ExpectedError> {
         args.devices.check_one()?;
-        limits::of_tenants(self.profile.tenants)?;
+        limits_of(&self.profile)?;
         let part = Part::of_environment()?;
         let options = args.profile.host_options();
         let time = host_facts::time_mode(device, &options, &self.profile);
@@ -280,12 +281,16 @@ fn resumed_run(
         )
     })?;
     args.devices.check_one()?;
-    limits::of_tenants(run.profile.tenants)?;
+    limits_of(&run.profile)?;
     let device = device.or(run.device.as_ref());
     let time = host_facts::time_mode(device, &run.options, &run.profile);
     let session = DeviceSession::open(device, run.profile.seed, time)?;
     let setup = resumed_setup(&session, run)?;
     Ok((session, dir.to_owned(), setup))
+}
+
+fn limits_of(profile: &Profile) -> Result<(), LimitError> {
+    limits::of_run(profile.tenants, profile.device_time.ns.div_ceil(1_000_000_000))
 }
 
 /// Prints the matrix, writes the page and decides the exit code.

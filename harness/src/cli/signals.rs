@@ -5,6 +5,7 @@ use std::io::Write;
 use std::panic::{PanicHookInfo, UnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gpubench_host::device::limits::{self, LimitError};
 use gpubench_host::tenant::PANICKED;
 use gpubench_record::ExitCode;
 use gpubench_run::{KernelLog, Observer, RunEnd, Setup};
@@ -104,8 +105,8 @@ pub fn install(status: u8) {
             UNSAID.store(true, Ordering::Relaxed);
             return;
         }
-        if let Some(error) = refused_thread(info) {
-            std::process::exit(no_thread(&error).into());
+        if is_refused_thread(info) {
+            std::process::exit(no_thread().into());
         }
         // A closed stderr is not an error.
         let _ = writeln!(std::io::stderr(), "{}", report(info));
@@ -117,20 +118,23 @@ pub fn install(status: u8) {
     }));
 }
 
-/// The error of the system where a thread could not be started, of which the standard library and
-/// other libraries make a panic. What waits for such a thread would wait forever.
-fn refused_thread(info: &PanicHookInfo<'_>) -> Option<std::io::Error> {
-    let text = info.payload_as_str()?;
-    let is_of_thread = text.contains("failed to spawn thread") || text.contains("spawn worker");
-    // With which the system refuses a thread (pthread_create(3)).
-    is_of_thread.then(|| rustix::io::Errno::AGAIN.into())
+/// Whether a thread could not be started, of which the standard library and other libraries make a
+/// panic. What waits for such a thread would wait forever.
+fn is_refused_thread(info: &PanicHookInfo<'_>) -> bool {
+    let text = info.payload_as_str().unwrap_or_default();
+    text.contains("failed to spawn thread") || text.contains("spawn worker")
 }
 
 /// Names the limit that refuses a thread; returns the exit code.
-pub fn no_thread(error: &std::io::Error) -> u8 {
-    let problem = gpubench_host::device::no_thread(error);
-    let _ = writeln!(std::io::stderr(), "error: nothing could run: {problem}");
-    ExitCode::NothingRan.code()
+pub fn no_thread() -> u8 {
+    limited(&limits::of_refused_thread())
+}
+
+/// Names a limit that is too low; returns the exit code.
+pub fn limited(error: &LimitError) -> u8 {
+    // A closed stderr is not an error.
+    let _ = writeln!(std::io::stderr(), "error: {error}");
+    ExitCode::HostLimit.code()
 }
 
 /// Runs `work`. After a panic the exit code is that of an internal error.

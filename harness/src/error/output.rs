@@ -2,15 +2,22 @@
 
 use std::fs::{File, Permissions};
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use super::ExpectedError;
 
 /// Most symbolic links from a path to its file, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
+
+/// How often, and how many times, a pipe is looked at until somebody reads it.
+const READER_LOOK: Duration = Duration::from_millis(100);
+const READER_LOOKS: u32 = 30;
 
 /// Writes a file through a temporary one beside it, which replaces it. A symbolic link stays and
 /// its target is written, also a target that does not exist yet, as with `>` of a shell. What is no
@@ -46,13 +53,13 @@ fn target(path: &Path) -> std::io::Result<PathBuf> {
             Err(_) => return Ok(target),
         }
     }
-    Err(rustix::io::Errno::LOOP.into())
+    Err(Errno::LOOP.into())
 }
 
 fn replace(target: &Path, write: impl Fill) -> std::io::Result<()> {
     let found = target.metadata();
     if found.as_ref().is_ok_and(|found| !found.is_file()) {
-        return filled(&mut File::create(target)?, write);
+        return filled(&mut open_stream(target)?, write);
     }
     // The umask applies to a new file.
     let mode = found.map_or(0o666, |found| found.permissions().mode() & 0o7777);
@@ -61,6 +68,24 @@ fn replace(target: &Path, write: impl Fill) -> std::io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(target)?;
     Ok(())
+}
+
+/// Opens a device or a pipe for writing. Opening a pipe that nobody reads would wait forever.
+fn open_stream(target: &Path) -> std::io::Result<File> {
+    let unread = Some(Errno::NXIO.raw_os_error());
+    for _ in 0..READER_LOOKS {
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        match File::options().write(true).custom_flags(flags).open(target) {
+            Ok(file) => {
+                rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+                return Ok(file);
+            }
+            Err(error) if error.raw_os_error() == unread => std::thread::sleep(READER_LOOK),
+            Err(error) => return Err(error),
+        }
+    }
+    let waited = (READER_LOOK * READER_LOOKS).as_secs();
+    Err(std::io::Error::other(format!("it is a pipe that nobody reads, after {waited} s")))
 }
 
 fn filled(file: &mut File, write: impl Fill) -> std::io::Result<()> {
@@ -110,6 +135,17 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(file.metadata()?.permissions().mode() & 0o777, 0o640);
         assert!(write_whole(Path::new("/dev/null"), b"new").is_ok());
+        let pipe = dir.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status()?;
+        assert!(made.success());
+        let refused = write_whole(&pipe, b"new").expect_err("nobody reads it");
+        assert!(refused.to_string().ends_with("a pipe that nobody reads, after 3 s"), "{refused}");
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read_to_string(pipe)
+        });
+        assert!(write_whole(&pipe, b"new").is_ok());
+        assert!(reader.join().is_ok_and(|read| read.is_ok_and(|text| text == "new")));
         Ok(())
     }
 

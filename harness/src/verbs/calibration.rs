@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use gpubench_host::device::identity;
+use gpubench_host::device::private_folder::own_file;
 use gpubench_host::device::selector::is_uuid;
 use gpubench_host::mechanism::HostFacts;
 use gpubench_host::mechanism::host::{JournalError, state_dir};
@@ -18,7 +19,7 @@ use serde::Deserialize;
 
 use super::{DeviceSession, verdict};
 use crate::error::output::write_whole;
-use crate::error::{ExpectedError, RECORD_BYTES_MAX, read_text};
+use crate::error::{ExpectedError, RECORD_BYTES_MAX, read_text, unreadable};
 
 // The calibration of an earlier run, reused by a later one on the same device.
 
@@ -272,7 +273,8 @@ fn read_kept(path: &Path) -> Result<Vec<Calibration>, ExpectedError> {
 
 /// The text of a kept file; `None` if there is none.
 fn read_if_kept(what: &'static str, path: &Path) -> Result<Option<String>, ExpectedError> {
-    match read_text(what, path, RECORD_BYTES_MAX) {
+    let is_own = own_file(path).map_err(|source| unreadable(what, path, source));
+    match is_own.and_then(|_| read_text(what, path, RECORD_BYTES_MAX)) {
         Err(ExpectedError::Unreadable { source, .. }) if source.kind() == ErrorKind::NotFound => {
             Ok(None)
         }

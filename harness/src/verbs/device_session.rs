@@ -73,6 +73,7 @@ impl DeviceSession {
         seed: u64,
         time: TimeMode,
     ) -> Result<Self, ExpectedError> {
+        limits::of_session()?;
         let is_virtual = device.is_some_and(DeviceSelector::is_virtual);
         let is_virtual = is_virtual || std::env::var_os(ENV).is_some();
         let guard = GuardProcess::start(is_virtual);

@@ -19,7 +19,7 @@ const NAMED_MAX: usize = 10;
 const TEXTS: [&str; 4] = ["reason", "warnings", "evidence", "note"];
 
 /// The parts of a record that scoring makes.
-const SCORES: [&str; 12] = [
+const SCORES: [&str; 13] = [
     "matrix",
     "overall",
     "service",
@@ -32,6 +32,7 @@ const SCORES: [&str; 12] = [
     "probe_figures",
     "fault_tallies",
     "claims",
+    "notices",
 ];
 
 /// The keys that name a row.
@@ -137,6 +138,7 @@ fn clear_scores(run: &mut RunRecord) {
     run.probe_figures.clear();
     run.fault_tallies.clear();
     run.claims.clear();
+    run.notices.clear();
 }
 
 /// A copy of a record without its cells, measured and planned, which are most of it.
@@ -157,7 +159,8 @@ fn differences(stored: &RunRecord, made: &RunRecord) -> Vec<String> {
     let mut found = Found::of("cells");
     for part in SCORES {
         // Records of format 1.0 lack the parts that were added then.
-        let is_new = matches!(part, "operator" | "claims") && is_empty(stored.get(part));
+        let is_new =
+            matches!(part, "operator" | "claims" | "notices") && is_empty(stored.get(part));
         if !is_new {
             found.rows(part, stored.get(part), made.get(part));
         }

@@ -183,7 +183,10 @@ fn verified_without_key(dir: &Path) -> Result<Verified, ExpectedError> {
                 format!("the scores follow from {cells}; it has no events, so these are unchecked")
             }
             (None, true) => format!("the scores follow from {cells}, and these from their samples"),
-            (None, false) => format!("the scores follow from {cells}; it has no samples"),
+            (None, false) => format!(
+                "the scores follow from {cells}; it has no samples, so nothing covers the figures \
+                 of these: a rate that was changed is not seen"
+            ),
         },
     );
     // Other rules than those of today may have judged the cells of other records.

@@ -121,6 +121,7 @@ pub fn rescore(run: &mut RunRecord, earlier: &[Vec<FaultResult>]) -> Result<(), 
     run.tenant_limits = scored.tenant_limits;
     run.dose_curves = scored.dose_curves;
     run.operator = scored.operator;
+    run.notices = Vec::from_iter(run.plan.thresholds.notice());
     // A plan of format 1.0 has no ledger; that of this version is used.
     run.claims = if run.plan.claims.is_empty() {
         claims::evaluate(&ledger()?.claims, run)

@@ -14,7 +14,7 @@ use minisign::{PublicKey, SecretKey, SecretKeyBox, SignatureBox};
 use super::verdict;
 use crate::error::ExpectedError;
 use crate::error::output::write_whole;
-use crate::error::{WRITTEN_BYTES_MAX, read_text};
+use crate::error::{WRITTEN_BYTES_MAX, read_handed, read_text};
 
 const MINISIGN_FILE: &str = "accepted: a file of minisign, as minisign -G writes it";
 
@@ -100,7 +100,7 @@ pub struct VerifyingKey {
 
 /// Reads a public key: a file of minisign, or its second line alone.
 pub fn public_key(path: &Path) -> Result<VerifyingKey, ExpectedError> {
-    let text = read_text("public key", path, WRITTEN_BYTES_MAX)?;
+    let text = read_handed("public key", path)?;
     let lines = text.lines().map(str::trim);
     let line = lines.rev().find(|line| !line.is_empty());
     let found = line.and_then(|line| PublicKey::from_base64(line).ok());

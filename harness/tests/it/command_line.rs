@@ -389,6 +389,10 @@ fn a_limit_of_the_host_is_one_line_with_the_number_needed() -> TestResult {
         ("ulimit -n 80", &run, "open files is 80 files, and 96 are needed (ulimit -n)"),
         ("ulimit -v 1000000", "list axes", "address space is 1000000 KiB, and 2097152 are needed"),
         ("ulimit -v 9000000", &run, "address space is 9000000 KiB, and "),
+        ("ulimit -d 9000", "list axes", "data is 9000 KiB, and 262144 are needed (ulimit -d)"),
+        ("ulimit -d 300000", &run, "data is 300000 KiB, and 1048576 are needed (ulimit -d)"),
+        ("ulimit -t 3", "list axes", "CPU time is 3 s, and 10 are needed (ulimit -t)"),
+        ("ulimit -t 15", &run, "CPU time is 15 s, and "),
         ("ulimit -f 4000000", &run, "the size of a file is "),
         (&old_clock, "list axes", "the clock of this host is before 1970 (accepted: "),
     ] {

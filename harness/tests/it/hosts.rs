@@ -94,9 +94,11 @@ fn limits_of_the_process_are_named_at_once() -> TestResult {
     let user = "exec setpriv --reuid 65534 --regid 65534 --clear-groups bash -c";
     for (limit, exit, says) in [
         ("ulimit -s 512; exec", 0, "mechanisms are available"),
-        ("ulimit -n 64; exec", 3, "(ulimit -n)"),
+        ("ulimit -n 64; exec", 7, "(ulimit -n)"),
         ("ulimit -v 400000; exec", 7, "(ulimit -v)"),
-        ("ulimit -u 20; exec", 3, "(ulimit -u is 20"),
+        ("ulimit -u 20; exec", 7, "(ulimit -u is 20"),
+        ("ulimit -d 20000; exec", 7, "(ulimit -d)"),
+        ("ulimit -t 3; exec", 7, "(ulimit -t)"),
     ] {
         // Root has no limit of threads.
         let of_user = limit.contains("-u ");

@@ -2,6 +2,7 @@
 //! gone, the host is restored, and the record can be read. A tenant that a signal ends or stops
 //! costs its cell.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
@@ -312,6 +313,41 @@ fn a_tenant_that_dies_in_the_calibration_is_a_failed_trial() -> TestResult {
         assert!(run.stderr.contains(said), "{}", run.stderr);
         // The calibration is made anew.
         resume(&lab)?.ended_with(0)?;
+    }
+    Ok(())
+}
+
+/// Also one that is not waited for: the other one is waited for alone.
+#[test]
+fn each_stopped_tenant_is_said_within_seconds() -> TestResult {
+    let lab = Lab::on("hopper")?;
+    let mut run = lab.matrix("out", &["--mechanism", "time-slicing"]).spawn()?;
+    let started = || -> Result<Vec<u32>, Error> {
+        let events = read_events(&lab.path("out"))?.events.into_iter();
+        Ok(events
+            .filter_map(|event| match event {
+                RunEvent::TenantStarted { pid, .. } => Some(pid),
+                _ => None,
+            })
+            .collect())
+    };
+    wait_during(&mut run, "two tenants", || started().is_ok_and(|pids| pids.len() >= 2))?;
+    let pids = &started()?[..2];
+    for &pid in pids {
+        signal(pid, "STOP")?;
+    }
+    let begin = Instant::now();
+    let mut said = Vec::new();
+    let lines = BufReader::new(run.stderr.take().ok_or("no standard error")?).lines();
+    for line in lines.map_while(Result::ok).filter(|line| line.contains(" is stopped by a signal"))
+    {
+        said.push((line, begin.elapsed()));
+    }
+    run.wait()?;
+    for pid in pids {
+        let name = format!("(process {pid}) is stopped");
+        let of_this = said.iter().find(|(line, _)| line.contains(&name));
+        assert!(of_this.is_some_and(|(_, at)| at.as_secs() < 5), "{pid}: {said:?}");
     }
     Ok(())
 }

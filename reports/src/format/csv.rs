@@ -9,7 +9,6 @@ use gpubench_record::{
 use gpubench_show::inert;
 use gpubench_store::dataset::record_id;
 
-use super::document::changed_thresholds;
 use super::rfc4180::{Terminator, WriterBuilder};
 use super::{Format, RenderOptions, Rendered, curves};
 
@@ -112,7 +111,7 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
         [
             row.warnings.as_slice(),
             record.problems.as_slice(),
-            changed_thresholds(record).as_slice(),
+            record.plan.thresholds.notice().as_slice(),
         ]
         .concat()
         .join("; "),

@@ -135,7 +135,7 @@ pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
         let reason = record.incomplete_reason.as_deref().unwrap_or("the record gives no reason");
         notices.push(format!("INCOMPLETE: {}", clean(reason)));
     }
-    notices.extend(changed_thresholds(record));
+    notices.extend(record.plan.thresholds.notice());
     notices.extend(record.plan.frozen.as_ref().map(|frozen| {
         let more = record.plan.top_up.as_ref().map_or(0, |top_up| top_up.rows.len());
         let top_up =
@@ -162,16 +162,6 @@ pub(super) fn urgent(record: &RunRecord) -> Vec<String> {
         notices.push("NOTHING MEASURED: no row of the matrix has a trusted figure".to_owned());
     }
     notices
-}
-
-/// The bounds of levels that the profile set, each with the built-in one.
-pub(super) fn changed_thresholds(record: &RunRecord) -> Option<String> {
-    let changed = record.plan.thresholds.changed().into_iter();
-    let texts: Vec<String> = changed
-        .map(|(key, own, built_in)| format!("{key} is {own} (built in: {built_in})"))
-        .collect();
-    let all = texts.join(", ");
-    (!all.is_empty()).then(|| format!("THRESHOLDS CHANGED BY THE PROFILE: {all}"))
 }
 
 /// Prefixes of the constants of a machine on which figures rest, by axis or sub-axis; the last ones

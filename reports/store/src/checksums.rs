@@ -146,9 +146,12 @@ pub(super) fn verify(path: &Path) -> Result<(), StoreError> {
 
 /// Whether the record has checksums, and none of this file.
 pub(super) fn is_cut(dir: &Path, name: &str) -> Result<bool, StoreError> {
-    let exists = dir.join(CHECKSUMS_FILE).exists();
-    let text = read_checksums(dir)?;
-    Ok(exists && !text.lines().any(|line| name_in(line) == Some(name)))
+    Ok(dir.join(CHECKSUMS_FILE).exists() && !lists(dir, name)?)
+}
+
+/// Whether the record has a checksum of this file.
+pub(super) fn lists(dir: &Path, name: &str) -> Result<bool, StoreError> {
+    Ok(read_checksums(dir)?.lines().any(|line| name_in(line) == Some(name)))
 }
 
 fn read_checksums(dir: &Path) -> Result<String, StoreError> {

@@ -208,10 +208,13 @@ impl Record {
         self.rebuilt
     }
 
-    /// The samples of one tenant in one cell: from its log if that exists, else from Parquet.
+    /// The samples of one tenant in one cell: from its log if that exists in an unfinished run, else
+    /// from Parquet.
     pub fn samples(&self, cell: &str, tenant: &str) -> Result<Vec<SampleRow>, StoreError> {
         let log = log_path(&self.dir, cell, tenant)?;
-        if log.exists() {
+        let is_finished =
+            [RECORD_FILE, SAMPLES_FILE].iter().all(|name| self.dir.join(name).exists());
+        if log.exists() && !is_finished {
             return read_log(&log);
         }
         let file = self.sample_file()?;
@@ -272,6 +275,10 @@ impl Record {
             let found = LatencyFile::open(&own)
                 .and_then(|own| own.differences(&LatencyFile::of_samples(&samples)?));
             problems.extend(found.unwrap_or_else(|error| vec![error.to_string()]));
+        }
+        if samples.exists() {
+            let found = sample_file::impossible(&samples);
+            problems.extend(found.unwrap_or_else(|error| Some(error.to_string())));
         }
         match self.telemetry() {
             Ok(rows) => problems.extend(telemetry::problems(&self.dir, &self.run.plan, &rows)),

@@ -24,12 +24,11 @@ pub(super) fn losses(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError>
             found.extend(parquet::loss(&path, table)?);
         }
     }
-    let logs = dir.join(CELLS_FOLDER);
-    if logs.exists() {
+    if are_read(dir) {
         found.extend(torn_logs(dir, plan)?);
     } else {
-        // While the logs exist they are read, and the files are made again.
         found.extend(without_checksum(dir)?);
+        found.extend(without_telemetry(dir)?);
     }
     let readings = dir.join(TELEMETRY_LOG_FILE);
     if readings.exists() && !ends_with_line(&readings)? {
@@ -38,6 +37,12 @@ pub(super) fn losses(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError>
         ));
     }
     Ok(found)
+}
+
+/// Whether the logs of a run are read, and its other files are made again. Logs beside a finished
+/// record were put there.
+fn are_read(dir: &Path) -> bool {
+    dir.join(CELLS_FOLDER).exists() && !dir.join(RECORD_FILE).exists()
 }
 
 fn torn_logs(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
@@ -61,7 +66,7 @@ fn torn_logs(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
 /// The files of a finished record that differ from their checksums, with a sentence each, without
 /// those that are known to be torn.
 pub(super) fn damages(dir: &Path, known: &[String]) -> Result<Vec<(String, String)>, StoreError> {
-    if dir.join(CELLS_FOLDER).exists() {
+    if are_read(dir) {
         return Ok(Vec::new());
     }
     let is_known = |name: &str| {
@@ -98,6 +103,17 @@ fn without_checksum(dir: &Path) -> Result<Vec<String>, StoreError> {
         }
     };
     Ok(unlisted.into_iter().filter_map(of_one).collect())
+}
+
+/// A run that has its samples and its events wrote telemetry too. Where checksums list the file,
+/// they tell of its loss.
+fn without_telemetry(dir: &Path) -> Result<Option<String>, StoreError> {
+    let has = |name: &str| dir.join(name).exists();
+    let is_whole = [RECORD_FILE, EVENTS_FILE, SAMPLES_FILE].into_iter().all(has);
+    let is_lost = is_whole && ![TELEMETRY_FILE, TELEMETRY_LOG_FILE].into_iter().any(has);
+    let is_said = is_lost && checksums::lists(dir, TELEMETRY_FILE)?;
+    Ok((is_lost && !is_said)
+        .then(|| format!("{TELEMETRY_FILE} is missing, which every run writes")))
 }
 
 fn ends_with_line(path: &Path) -> Result<bool, StoreError> {

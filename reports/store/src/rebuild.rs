@@ -177,6 +177,7 @@ fn unscored(
         time: Vec::new(),
         claims: Vec::new(),
         problems: Vec::new(),
+        notices: Vec::new(),
     }
 }
 

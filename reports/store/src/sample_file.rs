@@ -141,6 +141,56 @@ fn runs_of(rows: &Rows<'_>) -> Result<Vec<Run>, StoreError> {
     runs.collect()
 }
 
+/// A clock of a device may differ from that of the host by this part, and its events by this time.
+const GPU_CLOCK_PART: u64 = 100;
+const GPU_EVENT_NS: u64 = 10_000;
+
+/// What requests cannot be: done or returned before they were issued, or longer on the device than
+/// they took; `None` where none is.
+pub(super) fn impossible(path: &Path) -> Result<Option<String>, StoreError> {
+    const COLUMNS: [&str; 7] =
+        ["cell", "tenant", "seq", "t_issue_ns", "t_ret_ns", "t_done_ns", "gpu_ns"];
+    let reader = Reader::open(path, &TABLE)?;
+    let (mut count, mut first) = (0, None);
+    reader.for_each_chunk(
+        &COLUMNS,
+        |rows, _| wrong_rows(rows),
+        |(wrong, named)| {
+            count += wrong;
+            first = first.take().or(named);
+            Ok(())
+        },
+    )?;
+    Ok(first
+        .map(|first| format!("{}: {count} requests cannot be, the first {first}", path.display())))
+}
+
+/// How many rows cannot be, and the first in words.
+fn wrong_rows(rows: &Rows<'_>) -> Result<(usize, Option<String>), StoreError> {
+    let stamps = |name: &str| rows.u64_or(name, MISSING);
+    let (issue, ret) = (stamps("t_issue_ns")?, stamps("t_ret_ns")?);
+    let (done, gpu) = (stamps("t_done_ns")?, stamps("gpu_ns")?);
+    let is_wrong = |row: &usize| {
+        let [issue, ret, done, gpu] = [issue[*row], ret[*row], done[*row], gpu[*row]];
+        let took = done.saturating_sub(issue);
+        let most = took.saturating_add(took / GPU_CLOCK_PART).saturating_add(GPU_EVENT_NS);
+        // What is missing is the greatest number.
+        issue != MISSING && (ret < issue || done < issue || (gpu != MISSING && gpu > most))
+    };
+    let wrong: Vec<usize> = (0..rows.count()).filter(is_wrong).collect();
+    let Some(&at) = wrong.first() else { return Ok((0, None)) };
+    let named = format!(
+        "number {} of {} in {:?}: issued at {} ns, done at {} ns, {} ns on the device",
+        rows.u64("seq")?[at],
+        rows.text_at("tenant", at)?,
+        rows.text_at("cell", at)?,
+        issue[at],
+        done[at],
+        gpu[at]
+    );
+    Ok((wrong.len(), Some(named)))
+}
+
 // Reads the committed rows of the sample logs that tenants map into memory.
 //
 // The layout is defined in `gpubench_record::sample`. A log is read through any [`Read`].
@@ -276,6 +326,32 @@ mod tests {
             let loss = parquet::loss(&file, &TABLE).unwrap().unwrap();
             let said = format!("samples.parquet is torn: its first {left} rows are read");
             assert!(loss.starts_with(&said), "{loss}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_is_named_without_checksums() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("samples.parquet");
+        type Forge = fn(&mut gpubench_record::SampleRow);
+        let forges: [Option<Forge>; 4] = [
+            None,
+            Some(|row| row.gpu_ns = 51_200),
+            Some(|row| row.t_done_ns = row.t_issue_ns - 1),
+            Some(|row| row.t_ret_ns = 0),
+        ];
+        for forge in forges {
+            let mut rows: Vec<_> = (0..9).map(row).collect();
+            if let Some(forge) = forge {
+                forge(&mut rows[7]);
+            }
+            let log = stored(dir.path(), &rows, "victim");
+            write_samples(&file, &[log]).unwrap();
+            let found = super::impossible(&file).unwrap();
+            let named = found.as_ref().is_some_and(|text| {
+                text.contains("1 requests cannot be, the first number 7 of victim in \"c\"")
+            });
+            assert_eq!((found.is_some(), named), (forge.is_some(), forge.is_some()), "{found:?}");
         }
     }
 

@@ -10,7 +10,7 @@ use super::files::replace;
 use super::parquet::{self, Kind, ROW_GROUP_ROWS, Table, Values};
 use super::parquet_reader::Reader;
 use super::parquet_reader::Rows;
-use super::{TELEMETRY_FILE, TELEMETRY_LOG_FILE, json_lines};
+use super::{RECORD_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE, json_lines};
 
 /// The table of readings, with the meaning of its columns.
 pub(super) const TABLE: Table = Table {
@@ -100,8 +100,8 @@ pub(super) fn problems(dir: &Path, plan: &Plan, rows: &[TelemetryRow]) -> Option
     ))
 }
 
-/// All readings in the folder of a record: from the log if that exists, else from Parquet; none
-/// without either.
+/// All readings in the folder of a record: from the log if that exists in an unfinished run, else
+/// from Parquet; none without either.
 pub(super) fn of_folder(dir: &Path) -> Result<Vec<TelemetryRow>, StoreError> {
     stored(dir, Some, read_telemetry)
 }
@@ -140,7 +140,8 @@ fn stored<T>(
     parquet: impl FnOnce(&Path) -> Result<Vec<T>, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
     let log = dir.join(TELEMETRY_LOG_FILE);
-    if log.exists() {
+    let is_finished = [RECORD_FILE, TELEMETRY_FILE].iter().all(|name| dir.join(name).exists());
+    if log.exists() && !is_finished {
         let all = json_lines::parse::<TelemetryRow>(&log, &json_lines::read_bytes(&log)?)?;
         return Ok(all.values.into_iter().filter_map(of).collect());
     }

@@ -12,8 +12,9 @@ use std::sync::mpsc::{RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit};
 use tokio::sync::oneshot;
+
+use super::limits::of_refused_thread;
 
 thread_local! {
     static ABANDONED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
@@ -90,7 +91,7 @@ impl<T: Send + 'static> BlockingCall<T> {
         }));
         match started {
             Ok(()) => Ok(Self { doing, answer, abandoned }),
-            Err(error) => Err(NoAnswer { doing, problem: no_thread(&error) }),
+            Err(_) => Err(NoAnswer { doing, problem: of_refused_thread().to_string() }),
         }
     }
 
@@ -123,15 +124,6 @@ impl<T> Drop for BlockingCall<T> {
     }
 }
 
-/// Names the limits that refuse a thread.
-pub fn no_thread(error: &std::io::Error) -> String {
-    let most = getrlimit(Resource::Nproc).current;
-    let most = most.map_or_else(|| "unlimited".to_owned(), |most| most.to_string());
-    format!(
-        "no thread can be started: {error} (ulimit -u is {most}; a container also has pids.max)"
-    )
-}
-
 /// Longest wait for the driver before a run begins.
 pub const OUTSET: Duration = Duration::from_secs(8);
 /// A process that was stopped meanwhile counts one step.
@@ -155,7 +147,7 @@ pub fn within<T: Send + 'static>(
     let (send, answer) = channel();
     // Without a receiver the call was late.
     let started = run(Box::new(move || drop(send.send(work()))));
-    started.map_err(|error| failed(no_thread(&error)))?;
+    started.map_err(|_| failed(of_refused_thread().to_string()))?;
     for _ in 0..limit.as_millis() / STEP.as_millis() {
         match answer.recv_timeout(STEP) {
             Ok(answer) => return Ok(answer),

@@ -20,7 +20,7 @@ pub mod virtual_gpu;
 
 #[cfg(not(feature = "virtual-gpu"))]
 pub use absent as virtual_gpu;
-pub use blocking::{BlockingCall, NoAnswer, OUTSET, is_abandoned, limited, no_thread};
+pub use blocking::{BlockingCall, NoAnswer, OUTSET, is_abandoned, limited};
 pub use ceiling::{Rated, Reported};
 pub use identity::{Reading, THROTTLE_REASONS};
 pub use nvml::{Driver, HostGpu, Nvml};

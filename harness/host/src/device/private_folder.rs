@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use tempfile::TempDir;
 
 /// A file in each folder that was made here: no other is removed.
@@ -81,6 +82,19 @@ pub fn own(path: &Path) -> std::io::Result<()> {
     open(path).map(drop)
 }
 
+/// Opens a regular file of this user for reading, and no link.
+/// Fails when it cannot be opened, is a link, a folder, a pipe or a device, or belongs to another
+/// user.
+pub fn own_file(path: &Path) -> std::io::Result<File> {
+    let found = path.symlink_metadata()?;
+    if !found.is_file() {
+        return Err(std::io::Error::other("it is no file of its own (accepted: a regular file)"));
+    }
+    // What is there now may be another file; a pipe must not be waited for.
+    let file = of_user(path, OFlags::NOFOLLOW | OFlags::NONBLOCK)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(Errno::INVAL.into()) }
+}
+
 /// Whether the process that made this folder has ended without keeping it.
 pub fn is_dead(root: &Path) -> bool {
     let Ok(folder) = open(root) else {
@@ -108,11 +122,14 @@ pub fn remove_dead_temporary() -> Vec<PathBuf> {
 
 /// Opens a folder of this user, and no link.
 fn open(path: &Path) -> std::io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
-    let folder =
+    of_user(path, OFlags::NOFOLLOW | OFlags::DIRECTORY)
+}
+
+fn of_user(path: &Path, flags: OFlags) -> std::io::Result<File> {
+    let found =
         OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if folder.metadata()?.uid() == rustix::process::geteuid().as_raw() {
-        return Ok(folder);
+    if found.metadata()?.uid() == rustix::process::geteuid().as_raw() {
+        return Ok(found);
     }
     Err(std::io::Error::other("it belongs to another user"))
 }
@@ -127,7 +144,7 @@ pub(super) fn is_same(held: &File, path: &Path) -> bool {
 mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
-    use super::{MARK, Permissions, PrivateFolder, is_dead, make_own, remove_dead};
+    use super::{MARK, Permissions, PrivateFolder, is_dead, make_own, own_file, remove_dead};
 
     #[test]
     fn a_parent_folder_of_another_user_or_behind_a_link_is_refused() -> std::io::Result<()> {
@@ -139,9 +156,18 @@ mod tests {
         assert_eq!(own.metadata()?.permissions().mode() & 0o777, 0o700);
         symlink(&own, &link)?;
         assert!(make_own(&link).is_err());
+        let (file, linked) = (own.join("file"), own.join("linked"));
+        std::fs::write(&file, "text")?;
+        symlink(&file, &linked)?;
+        assert!(own_file(&file).is_ok());
+        for other in [&linked, &own, &own.join("absent")] {
+            assert!(own_file(other).is_err(), "{}", other.display());
+        }
         // Root alone can give a folder away.
         if chown(&own, Some(1), None).is_ok() {
             assert!(make_own(&own).is_err());
+            chown(&file, Some(1), None)?;
+            assert!(own_file(&file).is_err());
         }
         Ok(())
     }

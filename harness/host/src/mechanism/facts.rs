@@ -136,7 +136,7 @@ impl HostFacts {
                 Err(error) => mig_problem = Some(named(&error)),
             }
         }
-        let mut findings = fitness::of(nvml, memory_bytes);
+        let mut findings = fitness::of(nvml);
         let (time_slice, no_nvidia_smi) = match found_time_slice(nvml.uuid()) {
             Some(Ok(time_slice)) => (time_slice, None),
             Some(Err(error)) => {

@@ -1,5 +1,5 @@
-//! What stands between this host and verdicts: states of the GPU that its driver announces, limits
-//! of this process, and who else takes part. `plan`, `doctor` and `matrix` read the same list.
+//! What stands between this host and verdicts: states of the GPU that its driver announces, and who
+//! else takes part. `plan`, `doctor` and `matrix` read the same list.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use nvml_wrapper::bitmasks::event::EventTypes;
 use serde::Serialize;
 
 use super::elf;
+use crate::device::Driver;
 use crate::device::nvml::named;
-use crate::device::{Driver, limits, no_thread};
 
 /// One finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -30,9 +30,8 @@ impl Finding {
 }
 
 /// The findings in the order of their effect: what blocks first.
-pub(super) fn of(nvml: &Driver, memory_bytes: u64) -> Vec<Finding> {
+pub(super) fn of(nvml: &Driver) -> Vec<Finding> {
     let mut found = state(nvml);
-    found.extend(of_process(memory_bytes));
     found.extend(interposed(Path::new("/etc/ld.so.preload")));
     found.extend(link(nvml));
     found.extend(slowed(nvml));
@@ -131,46 +130,6 @@ fn events(nvml: &Driver) -> Option<Finding> {
     Some(Finding::new(false, what, "a user who can read /dev/kmsg"))
 }
 
-/// Threads that a run of a few tenants has, with those of the driver in each.
-const THREADS: usize = 48;
-
-/// Limits of this process under which a run would end somewhere.
-fn of_process(memory_bytes: u64) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (limit, remedy) in [
-        (limits::of_tenants(2), "ulimit -n 1024"),
-        (limits::of_memory(memory_bytes, false), "ulimit -v unlimited"),
-    ] {
-        found.extend(limit.err().map(|error| Finding::new(true, error.to_string(), remedy)));
-    }
-    if let Err((started, error)) = start_threads(THREADS) {
-        let what = format!(
-            "only {started} more threads can be started, a run needs {THREADS}: {}",
-            no_thread(&error)
-        );
-        found.push(Finding::new(true, what, "a higher limit, or end other processes of this user"));
-    }
-    found
-}
-
-/// Starts so many threads at once and ends them; how many started, where not all did.
-fn start_threads(count: usize) -> Result<(), (usize, std::io::Error)> {
-    let (open, gate) = std::sync::mpsc::channel::<()>();
-    let gate = std::sync::Mutex::new(gate);
-    std::thread::scope(|scope| {
-        for started in 0..count {
-            let wait = || drop(gate.lock().map(|gate| gate.recv()));
-            let thread = std::thread::Builder::new().stack_size(64 << 10);
-            if let Err(error) = thread.spawn_scoped(scope, wait) {
-                drop(open);
-                return Err((started, error));
-            }
-        }
-        drop(open);
-        Ok(())
-    })
-}
-
 /// A library that every process is started with and that answers for the driver.
 fn interposed(preload: &Path) -> Option<Finding> {
     let listed = std::fs::read_to_string(preload).ok()?;
@@ -245,7 +204,7 @@ fn foreign_daemon() -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cpu_quota, interposed, start_threads};
+    use super::{cpu_quota, interposed};
 
     #[test]
     fn the_least_quota_of_all_groups_is_named() -> std::io::Result<()> {
@@ -267,11 +226,6 @@ mod tests {
         put("cpu/box/cpu.cfs_quota_us", "-1\n")?;
         assert_eq!(said(old), None);
         Ok(())
-    }
-
-    #[test]
-    fn threads_that_wait_are_ended() {
-        assert!(start_threads(8).is_ok());
     }
 
     #[test]

@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use gpubench_compare::Session;
 use gpubench_predict::parallel;
 use gpubench_record::{Json, regular_file};
-use gpubench_store::{
-    CHECKSUMS_FILE, EVENTS_FILE, RECORD_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE, folder_of,
-};
+use gpubench_store::{EVENTS_FILE, RECORD_FILE, folder_of};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ExpectedError, RECORD_BYTES_MAX};
@@ -141,10 +139,6 @@ pub(super) const FOLDER: &str = ".gpubench-index";
 /// Rises when a session of the same record has other content.
 const FORMAT: u32 = 8;
 
-/// The files that a session is made from.
-const SOURCES: [&str; 5] =
-    [RECORD_FILE, EVENTS_FILE, TELEMETRY_FILE, TELEMETRY_LOG_FILE, CHECKSUMS_FILE];
-
 /// The first line of a file of the index; the session is the rest.
 #[derive(PartialEq, Serialize, Deserialize)]
 struct Head {
@@ -166,24 +160,28 @@ struct Source {
     changed: [i64; 2],
 }
 
-/// The sources of a finished record; `None` for one that a run may still write.
+/// The files of a finished record, each of which a checksum may cover; `None` for one that a run may
+/// still write.
 #[derive(PartialEq)]
 pub(super) struct Sources(Vec<Source>);
 
 impl Sources {
     pub(super) fn of(dir: &Path) -> Option<Self> {
-        let found = SOURCES.into_iter().filter_map(|name| {
-            let meta = dir.join(name).metadata().ok()?;
-            Some(Source {
-                name: name.to_owned(),
+        let found = std::fs::read_dir(dir).ok()?.flatten().filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let meta = dir.join(&name).metadata().ok()?;
+            // Locks are hidden, and no checksum covers them.
+            (!name.starts_with('.')).then(|| Source {
+                name,
                 inode: meta.ino(),
                 bytes: meta.len(),
                 modified: [meta.mtime(), meta.mtime_nsec()],
                 changed: [meta.ctime(), meta.ctime_nsec()],
             })
         });
-        let found: Vec<Source> = found.collect();
-        let is_finished = found.first().is_some_and(|one| one.name == RECORD_FILE);
+        let mut found: Vec<Source> = found.collect();
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        let is_finished = found.iter().any(|one| one.name == RECORD_FILE);
         is_finished.then_some(Self(found))
     }
 }

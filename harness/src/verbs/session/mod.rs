@@ -106,6 +106,10 @@ pub fn each_night(
 
 /// The nights of a folder that may have none yet.
 pub fn nights_so_far(folder: &Path) -> Result<Sessions, ExpectedError> {
+    if folder.exists() && !folder.is_dir() {
+        let text = format!("nights {}: it is no folder", folder.display());
+        return Err(ExpectedError::usage(text, Some("name a folder of records")));
+    }
     let folders = [folder.to_owned()];
     match record_folders(&folders) {
         Err(ExpectedError::RecordUnreadable { .. }) => Ok(Sessions::default()),

@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::folders::record_folders;
 use super::{folders, night_means};
 use crate::error::output::write_whole;
-use crate::error::{ExpectedError, RECORD_BYTES_MAX, read_text};
+use crate::error::{ExpectedError, RECORD_BYTES_MAX, read_text, unreadable};
 
 // Declared changes and acknowledged regressions of a folder of nights: one JSON line each, beside
 // the records.
@@ -41,6 +41,7 @@ fn add_line(path: PathBuf, change: &impl Serialize) -> Result<PathBuf, ExpectedE
     let line = serde_json::to_string(change).map_err(ExpectedError::internal)?;
     let appended = || {
         if is_there(&path) {
+            no_link(&path)?;
             regular_file::open(&path)?;
         }
         let mut file = OpenOptions::new().create(true).append(true).read(true).open(&path)?;
@@ -60,6 +61,23 @@ fn add_line(path: PathBuf, change: &impl Serialize) -> Result<PathBuf, ExpectedE
 /// Whether a name is taken. What cannot be read, a link to nothing among it, is not absent.
 fn is_there(path: &Path) -> bool {
     !path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
+/// A link in a folder that others share could name any file of this user.
+fn no_link(path: &Path) -> std::io::Result<()> {
+    if path.is_symlink() {
+        return Err(std::io::Error::other("it is a link (accepted: a regular file)"));
+    }
+    Ok(())
+}
+
+/// The text of a file of decisions; `None` where there is none.
+fn decisions(what: &'static str, path: &Path) -> Result<Option<String>, ExpectedError> {
+    if !is_there(path) {
+        return Ok(None);
+    }
+    no_link(path).map_err(|source| unreadable(what, path, source))?;
+    read_text(what, path, RECORD_BYTES_MAX).map(Some)
 }
 
 pub fn declared(folders: &[PathBuf]) -> Result<Vec<Declared>, ExpectedError> {
@@ -85,10 +103,7 @@ fn lines<T>(
     let mut found = Vec::new();
     for folder in folders {
         let path = folder.join(file);
-        if !is_there(&path) {
-            continue;
-        }
-        let text = read_text("decisions about nights", &path, RECORD_BYTES_MAX)?;
+        let text = decisions("decisions about nights", &path)?.unwrap_or_default();
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
             let change = read(line).map_err(|problem| {
                 ExpectedError::usage(
@@ -141,10 +156,9 @@ pub type Pins = BTreeMap<String, Pin>;
 /// The pinned baselines of a folder; none without the file.
 pub fn pins(folder: &Path) -> Result<Pins, ExpectedError> {
     let path = folder.join(PINS_FILE);
-    if !is_there(&path) {
+    let Some(text) = decisions("pinned baselines", &path)? else {
         return Ok(Pins::new());
-    }
-    let text = read_text("pinned baselines", &path, RECORD_BYTES_MAX)?;
+    };
     serde_json::from_str(&text).map_err(|error| {
         ExpectedError::usage(
             format!("{}: {}", path.display(), parser_message(&error.to_string())),

@@ -10,7 +10,7 @@ use gpubench_plan::profile::Overrides;
 use gpubench_record::{CellFigures, CellResult, Condition, Ends, Gate, GateState, Json, Outcome};
 use gpubench_stats::ScheduleRng;
 use gpubench_store::Record;
-use gpubench_store::{EVENTS_FILE, RECORD_FILE};
+use gpubench_store::{EVENTS_FILE, RECORD_FILE, SAMPLES_FILE};
 use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
 
 use super::*;
@@ -65,10 +65,20 @@ fn the_index_gives_what_records_give_and_is_made_again_when_they_change() -> Tes
     assert_eq!(read_all(folder.path())?, by_records);
     folders::store(&dir, sources()?, &planted);
     let record = std::fs::read_to_string(dir.join(RECORD_FILE))?;
+    let mut before = folders::Sources::of(&dir);
     let changed = record.replace("2026-01-01T00:00:00Z", "2026-01-09T00:00:00Z");
     assert_eq!(changed.len(), record.len());
     std::fs::write(dir.join(RECORD_FILE), changed)?;
     assert_eq!(read_all(folder.path())?[1].started_at, "2026-01-09T00:00:00Z");
+
+    // Also that of a file of which no session is made.
+    let samples = dir.join(SAMPLES_FILE);
+    for bytes in ["damaged", "Damaged"] {
+        std::fs::write(&samples, bytes)?;
+        let known = folders::Sources::of(&dir);
+        assert!(known.is_some() && known != before, "{bytes}");
+        before = known;
+    }
 
     // Without the index, and without a folder for it, records are read.
     std::fs::remove_dir_all(folder.path().join(folders::FOLDER))?;

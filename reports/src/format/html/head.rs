@@ -11,8 +11,14 @@ use gpubench_record::{Ends, Estimate, RunRecord};
 use maud::{Markup, html};
 
 /// The begin of notices without which a figure would be misread. Others are for a second look.
-const FIRST: [&str; 5] =
-    ["INCOMPLETE", "FAULT TRIALS STOPPED", "NOT RUN", "DECIDES NOTHING", "NOTHING MEASURED"];
+const FIRST: [&str; 6] = [
+    "INCOMPLETE",
+    "THRESHOLDS CHANGED",
+    "FAULT TRIALS STOPPED",
+    "NOT RUN",
+    "DECIDES NOTHING",
+    "NOTHING MEASURED",
+];
 /// Sentences beside the verdict.
 const SENTENCES_MAX: usize = 4;
 

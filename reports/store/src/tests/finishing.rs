@@ -15,6 +15,30 @@ use crate::{
 };
 
 #[test]
+fn logs_that_were_put_beside_a_finished_record_hide_nothing() {
+    let dir = crashed_run();
+    let path = |name: &str| dir.path().join(name);
+    finish(dir.path()).unwrap();
+    let run = Record::open(dir.path()).unwrap().into_run();
+    std::fs::write(path(RECORD_FILE), serde_json::to_string(&run).unwrap()).unwrap();
+    seal(dir.path()).unwrap();
+    let rows = Record::open(dir.path()).unwrap().samples("b00-c000", "victim").unwrap();
+    std::fs::create_dir(path(CELLS_FOLDER)).unwrap();
+    write_log(dir.path(), "b00-c000", "victim", &victim_rows()[..4]);
+    let record = Record::open(dir.path()).unwrap();
+    assert!(record.warnings().is_empty(), "{:?}", record.warnings());
+    assert!(record.samples("b00-c000", "victim").unwrap() == rows);
+    append_bytes(&path(LATENCIES_FILE), b"x");
+    let damaged = Record::open(dir.path()).unwrap();
+    assert!(damaged.is_damaged(LATENCIES_FILE), "{:?}", damaged.warnings());
+    // Without checksums a file that every run writes is missed all the same.
+    std::fs::remove_file(path(CHECKSUMS_FILE)).unwrap();
+    std::fs::remove_file(path(TELEMETRY_FILE)).unwrap();
+    let lost = Record::open(dir.path()).unwrap();
+    assert_eq!(lost.warnings(), ["telemetry.parquet is missing, which every run writes"]);
+}
+
+#[test]
 fn refuses_to_finish_the_record_of_a_live_run() {
     let dir = tempfile::tempdir().unwrap();
     let mut events = EventLog::create(dir.path()).unwrap();

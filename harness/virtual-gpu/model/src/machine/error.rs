@@ -80,9 +80,39 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = shown_message(error.message());
     match error.span() {
         Some(span) => {
-            let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
-            format!("line {line}: {message}")
+            let before = text.get(..span.start).unwrap_or(text);
+            let line = before.matches('\n').count() + 1;
+            let key = key_at(before).map_or_else(String::new, |key| format!("{key}: "));
+            format!("line {line}: {key}{}", with_range(&message))
         }
         None => message,
     }
+}
+
+/// The key whose value begins behind this text, with its table.
+fn key_at(before: &str) -> Option<String> {
+    let mut lines = before.lines().rev().map(str::trim);
+    let key = lines.find_map(|line| {
+        let (key, _) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
+        Some(key.trim())
+    })?;
+    let table = lines.find_map(|line| Some(line.strip_prefix('[')?.split(']').next()?));
+    let table = table.map(|table| table.trim_matches('[').trim());
+    Some(shown(&table.map_or_else(|| key.to_owned(), |table| format!("{table}.{key}"))))
+}
+
+/// The message with what is accepted in place of a type of ours.
+fn with_range(message: &str) -> String {
+    let (problem, wanted) = message.rsplit_once(EXPECTED).unwrap_or((message, ""));
+    let accepted = match wanted.trim() {
+        "u8" => format!("0 to {}", u8::MAX),
+        "u16" => format!("0 to {}", u16::MAX),
+        "u32" => format!("0 to {}", u32::MAX),
+        "u64" | "usize" => format!("0 to {}", i64::MAX),
+        "i32" => format!("{} to {}", i32::MIN, i32::MAX),
+        "i64" => format!("{} to {}", i64::MIN, i64::MAX),
+        "f32" | "f64" => return format!("{problem}, accepted is a number"),
+        _ => return message.to_owned(),
+    };
+    format!("{problem}, accepted is a whole number from {accepted}")
 }

@@ -130,6 +130,18 @@ fn a_clock_that_stands_still_and_a_name_that_leads_elsewhere_are_refused() {
             "sm_clock_mhz = 0",
             "gpu.sm_clock_mhz is 0, accepted is 1 to 100000",
         ),
+        (
+            "sm_count = 132",
+            "sm_count = -1",
+            "gpu.sm_count: invalid value: integer `-1`, accepted is a whole number from 0 to \
+             4294967295",
+        ),
+        (
+            "sm_clock_mhz = 1980",
+            "sm_clock_mhz = 1.5",
+            "gpu.sm_clock_mhz: invalid type: floating point `1.5`, accepted is a whole number",
+        ),
+        ("idle_w = 70.0", "idle_w = \"x\"", "power.idle_w: invalid type: string"),
         ("idle_w = 70.0", "idle_w = nan", "power.idle_w is NaN, accepted is 0 to 100000"),
         (
             "recovery_ms = 80",
