@@ -160,6 +160,7 @@ impl RunHandles {
     pub fn started(&self, tenant: &str, pid: u32) -> Result<(), RunError> {
         self.registry.enter(tenant, pid);
         let tenant = tenant.to_owned();
+        self.waits.look_at(&tenant, &[pid]);
         Ok(self.recorder.event(&RunEvent::TenantStarted { tenant, pid })?)
     }
 

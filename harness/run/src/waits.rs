@@ -84,7 +84,8 @@ impl Waits {
         }
     }
 
-    fn look_at(&self, tenant: &str, pids: &[u32]) {
+    /// Has every wait look at these processes of a tenant.
+    pub fn look_at(&self, tenant: &str, pids: &[u32]) {
         let mut all = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
         for &pid in pids {
             let tenant = tenant.to_owned();

@@ -5,6 +5,7 @@
 //! the host has, which ends the process without an error. So the checksum of a file is verified
 //! before the file is decoded.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Component, Path};
 
@@ -91,13 +92,20 @@ fn is_listed(name: &str) -> bool {
 
 /// One sentence for each file that is not the one of its checksum, with the name of the file.
 pub(super) fn damages(dir: &Path) -> Result<Vec<(String, String)>, StoreError> {
-    let mut found = Vec::new();
-    for (at, line) in read_checksums(dir)?.lines().enumerate() {
+    let (mut found, mut known) = (Vec::new(), BTreeSet::new());
+    let text = read_checksums(dir)?;
+    for (at, line) in text.lines().enumerate() {
         let name = name_in(line).filter(|name| is_inside(name));
-        let Some(name) = name else {
+        // A file is read once, however often it is listed.
+        let Some(name) = name.filter(|name| known.insert(*name)) else {
+            if found.iter().any(|(name, _)| name == CHECKSUMS_FILE) {
+                continue;
+            }
             let line = at + 1;
-            let text =
-                format!("{CHECKSUMS_FILE} is damaged: its line {line} names no file of the record");
+            let text = format!(
+                "{CHECKSUMS_FILE} is damaged: its line {line} names no file of the record, or one \
+                 that it has named"
+            );
             found.push((CHECKSUMS_FILE.to_owned(), text));
             continue;
         };

@@ -19,12 +19,11 @@ use super::error::StoreError;
 use super::files::{files_below, replace, sync_folder_of};
 use super::json_lines::{lock_events, parse, read_bytes, read_events};
 use super::latencies::write_latencies;
-use super::losses::PAGE_FILE;
 use super::sample_file::{SampleLog, read_log};
 use super::samples::{SegmentKey, StoredLog, write_samples};
 use super::telemetry::write_telemetry;
 use super::{
-    CELLS_FOLDER, LATENCIES_FILE, LOG_EXTENSION, RECORD_FILE, SAMPLES_FILE, SampleFile,
+    CELLS_FOLDER, LATENCIES_FILE, LOG_EXTENSION, PAGE_FILE, RECORD_FILE, SAMPLES_FILE, SampleFile,
     TELEMETRY_FILE, TELEMETRY_LOG_FILE, checksums, log_path, read_telemetry,
 };
 

@@ -68,6 +68,8 @@ pub const SAMPLES_FILE: &str = "samples.parquet";
 pub const LATENCIES_FILE: &str = "latencies.hlog";
 /// All telemetry, after the run.
 pub const TELEMETRY_FILE: &str = "telemetry.parquet";
+/// The page of a finished run.
+pub const PAGE_FILE: &str = "report.html";
 /// The sample logs, during the run.
 pub const CELLS_FOLDER: &str = "cells";
 pub const LOG_EXTENSION: &str = "samples";

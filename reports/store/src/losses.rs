@@ -9,12 +9,9 @@ use gpubench_record::{Plan, regular_file};
 use super::error::StoreError;
 use super::sample_file::SampleLog;
 use super::{
-    CELLS_FOLDER, EVENTS_FILE, LATENCIES_FILE, RECORD_FILE, SAMPLES_FILE, TELEMETRY_FILE,
-    TELEMETRY_LOG_FILE, checksums, log_path, parquet, samples, telemetry,
+    CELLS_FOLDER, EVENTS_FILE, LATENCIES_FILE, PAGE_FILE, RECORD_FILE, SAMPLES_FILE,
+    TELEMETRY_FILE, TELEMETRY_LOG_FILE, checksums, log_path, parquet, samples, telemetry,
 };
-
-/// The page of a finished run, which its checksums list too.
-pub(super) const PAGE_FILE: &str = "report.html";
 
 pub(super) fn losses(dir: &Path, plan: &Plan) -> Result<Vec<String>, StoreError> {
     let mut found = Vec::new();

@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 use gpubench_compare::Session;
 use gpubench_predict::parallel;
 use gpubench_record::{Json, regular_file};
-use gpubench_store::{EVENTS_FILE, RECORD_FILE, folder_of};
+use gpubench_store::{
+    CHECKSUMS_FILE, EVENTS_FILE, LATENCIES_FILE, PAGE_FILE, RECORD_FILE, SAMPLES_FILE,
+    TELEMETRY_FILE, TELEMETRY_LOG_FILE, folder_of,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ExpectedError, RECORD_BYTES_MAX};
@@ -136,6 +139,19 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>, ExpectedError> {
 /// The folder beside the records.
 pub(super) const FOLDER: &str = ".gpubench-index";
 
+/// The files of a finished record, each of which checksums cover: damage of one is a loss of the
+/// session.
+const SOURCES: [&str; 8] = [
+    RECORD_FILE,
+    EVENTS_FILE,
+    SAMPLES_FILE,
+    LATENCIES_FILE,
+    TELEMETRY_FILE,
+    TELEMETRY_LOG_FILE,
+    PAGE_FILE,
+    CHECKSUMS_FILE,
+];
+
 /// Rises when a session of the same record has other content.
 const FORMAT: u32 = 8;
 
@@ -160,28 +176,24 @@ struct Source {
     changed: [i64; 2],
 }
 
-/// The files of a finished record, each of which a checksum may cover; `None` for one that a run may
-/// still write.
+/// The sources of a finished record; `None` for one that a run may still write.
 #[derive(PartialEq)]
 pub(super) struct Sources(Vec<Source>);
 
 impl Sources {
     pub(super) fn of(dir: &Path) -> Option<Self> {
-        let found = std::fs::read_dir(dir).ok()?.flatten().filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let meta = dir.join(&name).metadata().ok()?;
-            // Locks are hidden, and no checksum covers them.
-            (!name.starts_with('.')).then(|| Source {
-                name,
+        let found = SOURCES.into_iter().filter_map(|name| {
+            let meta = dir.join(name).metadata().ok()?;
+            Some(Source {
+                name: name.to_owned(),
                 inode: meta.ino(),
                 bytes: meta.len(),
                 modified: [meta.mtime(), meta.mtime_nsec()],
                 changed: [meta.ctime(), meta.ctime_nsec()],
             })
         });
-        let mut found: Vec<Source> = found.collect();
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        let is_finished = found.iter().any(|one| one.name == RECORD_FILE);
+        let found: Vec<Source> = found.collect();
+        let is_finished = found.first().is_some_and(|one| one.name == RECORD_FILE);
         is_finished.then_some(Self(found))
     }
 }

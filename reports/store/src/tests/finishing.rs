@@ -31,6 +31,11 @@ fn logs_that_were_put_beside_a_finished_record_hide_nothing() {
     append_bytes(&path(LATENCIES_FILE), b"x");
     let damaged = Record::open(dir.path()).unwrap();
     assert!(damaged.is_damaged(LATENCIES_FILE), "{:?}", damaged.warnings());
+    // A name that is listed again is not read again.
+    let twice = std::fs::read_to_string(path(CHECKSUMS_FILE)).unwrap();
+    std::fs::write(path(CHECKSUMS_FILE), twice.repeat(2)).unwrap();
+    let twice = Record::open(dir.path()).unwrap();
+    assert!(twice.is_damaged(CHECKSUMS_FILE), "{:?}", twice.warnings());
     // Without checksums a file that every run writes is missed all the same.
     std::fs::remove_file(path(CHECKSUMS_FILE)).unwrap();
     std::fs::remove_file(path(TELEMETRY_FILE)).unwrap();
