@@ -185,7 +185,7 @@ mod tests {
         let shown = parser_message("invalid type: string \", expected map\", expected u32");
         assert_eq!(
             shown,
-            "invalid type: string \", expected map\", expected a whole number, not negative"
+            "invalid type: string \", expected map\", expected a whole number from 0 to 4294967295"
         );
         assert_eq!(parser_message("no end of line"), "no end of line");
         for (message, shown) in [
