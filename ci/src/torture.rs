@@ -157,7 +157,7 @@ fn one(host: &Host, case: &Case) -> Result<bool, String> {
     end(&mut run, END)?;
     acted?;
     if is_journals {
-        host.next(case.mechanism)?;
+        host.next_after_journal(case.mechanism)?;
     }
     host.is_clean(GONE)?;
     host.record_renders()?;

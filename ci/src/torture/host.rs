@@ -106,6 +106,28 @@ impl Host {
         self.plan(&["--rehearse", "--mechanism", mechanism])
     }
 
+    /// As [`Self::next`], after a run that died with its guard process. One that died between an
+    /// instance and its UUID leaves the instance to the user, who destroys it.
+    pub fn next_after_journal(&self, mechanism: &str) -> Result<(), String> {
+        let Err(error) = self.next(mechanism) else { return Ok(()) };
+        let id = error.split_once("before it recorded its UUID, so instance ");
+        let Some((id, _)) = id.and_then(|(_, rest)| rest.split_once(' ')) else {
+            return Err(error);
+        };
+        for what in ["-dci", "-dgi"] {
+            let mut destroy = self.command(&[]);
+            let wanted = ["virtual-gpu", "exec", "--", "nvidia-smi", "mig", what, "-gi", id];
+            let done = destroy.args(wanted).output().map_err(|error| error.to_string())?;
+            if !done.status.success() {
+                return Err(format!(
+                    "{error}, and {what}: {}",
+                    String::from_utf8_lossy(&done.stdout)
+                ));
+            }
+        }
+        self.next(mechanism).map(|_| ())
+    }
+
     /// Renders the record of the last run, if it began, and removes it.
     pub fn record_renders(&self) -> Result<(), String> {
         let out = self.folder.join("out");
