@@ -71,7 +71,8 @@ fn is_listed(name: &OsStr) -> bool {
     LISTED.iter().any(|listed| name == *listed) || begins(name, &LISTED_PREFIXES)
 }
 
-fn is_notable(name: &OsStr) -> bool {
+/// Whether a variable can change a measurement: those of CUDA, NVIDIA, the dynamic linker and HAMi.
+pub fn is_notable(name: &OsStr) -> bool {
     NOTABLE.iter().any(|notable| name == *notable) || begins(name, &NOTABLE_PREFIXES)
 }
 

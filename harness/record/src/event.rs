@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calibration::{Heating, SpeedCheck};
 use super::cell::Surroundings;
-use super::mechanism::Proof;
+use super::mechanism::{Proof, TenantProcess};
 use super::telemetry::XidLine;
 use super::time_use::TopUp;
 use crate::calibration::Calibration;
@@ -70,6 +70,15 @@ pub enum RunEvent {
         cell: Option<String>,
         /// The evidence.
         proof: Proof,
+    },
+    /// The process of a tenant was first seen in a cell of a variant.
+    TenantSeen {
+        /// Variant concerned.
+        variant: String,
+        /// The tenant.
+        tenant: String,
+        /// Its environment and libraries.
+        process: TenantProcess,
     },
     /// A tenant process was started.
     TenantStarted {

@@ -1,5 +1,6 @@
 //! A mechanism in a record: its properties, its outcome, and the evidence that it was in force.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -139,6 +140,33 @@ pub struct MechanismRow {
     /// Which cell has which proof stands in the events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proof: Vec<Proof>,
+    /// The process of each tenant, by the tenant's name, as it was first seen in a cell. Absent in
+    /// older records, and for a variant without a measured cell.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tenants: BTreeMap<String, TenantProcess>,
+}
+
+/// What decides which driver a tenant's process talks to, as Linux reports it (`/proc/PID`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TenantProcess {
+    /// Its variables of CUDA, NVIDIA, the dynamic linker and HAMi. Names of private folders of the
+    /// run end in `*`, and values whose name promises a secret are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// The mapped libraries of the driver, and those that answer for it, by their path: the version
+    /// of the driver is in the file's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub libraries: BTreeMap<String, MappedAs>,
+}
+
+named! {
+    /// What a mapped library is.
+    pub enum MappedAs {
+        /// A library of the driver, by its name.
+        Driver = "driver",
+        /// Another library that exports calls of the driver, and so gets them first.
+        Interposer = "interposer",
+    }
 }
 
 // Evidence that a mechanism was in force in a cell.

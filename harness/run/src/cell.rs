@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpubench_host::mechanism;
-use gpubench_host::mechanism::Observation;
+use gpubench_host::mechanism::{Observation, Requirement};
 use gpubench_host::tenant::TenantError;
 use gpubench_plan::phase_ns;
 use gpubench_record::{
@@ -386,6 +386,9 @@ pub fn capacity(plan: &Plan, cell: &Cell, load: &LoadSpec, rate_per_s: f64) -> u
 
 // Proofs that a mechanism was in force in a cell.
 
+/// Written only where it does not hold: under a limiter that nobody measures, native is not native.
+const DRIVER_ALONE: Requirement = Requirement::during("no other library answers for the driver");
+
 /// Writes the evidence for and against the mechanism having been in force in a cell that began at
 /// `t0_ns` on the clock of the tenants.
 pub fn prove(
@@ -405,7 +408,15 @@ pub fn prove(
     let context = host.context_of(&cell.mechanism, &cell.variant);
     let is_set_up = mechanism.configuration(&context).stage.is_some();
     let offset = |t_ns: u64| i64::try_from(i128::from(t_ns) - i128::from(t0_ns)).ok();
-    for mut proof in mechanism.prove(&context, observation) {
+    let mut proofs = mechanism.prove(&context, observation);
+    for tenant in &observation.tenants {
+        let name = tenant.name();
+        if let Some(library) = ledger.see(&cell.variant, &name, tenant.pid)? {
+            let evidence = format!("{library} answers for the driver in {name}");
+            proofs.push(DRIVER_ALONE.proof(false, evidence));
+        }
+    }
+    for mut proof in proofs {
         proof.t_ns = observation.instant_of(proof.when).and_then(offset);
         if !proof.holds && is_set_up {
             // A mechanism that was set up and is not in force has failed. One without set-up may be

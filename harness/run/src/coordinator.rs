@@ -14,6 +14,7 @@ use super::cores::{Placement, shortage};
 use super::handles::MechanismLedger;
 use super::host_session::{HostSession, MechanismKey};
 use super::soak::Soak;
+use super::tenant_process::WallClock;
 use super::tenant_set::TenantSet;
 use super::waits::Waits;
 use super::xids::XidMonitor;
@@ -34,6 +35,7 @@ struct Coordinator {
     hung: BTreeMap<String, u32>,
     /// Whether a cell was measured, by this start or an earlier one.
     has_measured: bool,
+    wall_clock: WallClock,
 }
 
 /// A variant that hangs in so many cells gets no more.
@@ -53,7 +55,7 @@ pub async fn run(
     let recorder = setup::recorder(&setup)?;
     let ended = setup.continued.as_ref().map(|run| run.ended.clone());
     if let Some(text) = shortage_of(&setup)? {
-        observer.phase(&RunPhase::SharingCores(text.clone()));
+        observer.phase(&RunPhase::Note(text.clone()));
         recorder.warning(text)?;
     }
     // Before any thread or process is started, because they inherit the cores of this one.
@@ -70,6 +72,7 @@ pub async fn run(
         soak: None,
         hung: BTreeMap::new(),
         has_measured: handles.setup.continued.is_some(),
+        wall_clock: WallClock::now(),
         handles,
     };
     let observer = RefCell::new(observer);
@@ -196,6 +199,10 @@ impl Coordinator {
             observer.cell_begins(cell);
             let failure = self.cell(cell, calibration).await?;
             observer.cell_ends(cell, failure.as_deref());
+            if let Some(text) = self.wall_clock.stepped() {
+                observer.phase(&RunPhase::Note(text.clone()));
+                self.handles.recorder.warning(text)?;
+            }
         }
         match &mut self.soak {
             Some(soak) if !cells.is_empty() => soak.finish(&mut self.session).await?,

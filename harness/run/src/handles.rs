@@ -15,7 +15,7 @@ use gpubench_record::{
 use super::observe::PidRegistry;
 use super::setup::Recorder;
 use super::waits::Waits;
-use super::{RunClock, RunError, Setup};
+use super::{RunClock, RunError, Setup, tenant_process};
 
 /// Longest wait for NVML, and for the shared clock of a virtual device.
 const NVML: Duration = Duration::from_secs(30);
@@ -184,13 +184,29 @@ impl RunHandles {
 /// The outcomes of variants that have ended, by variant.
 pub struct MechanismLedger {
     ended: BTreeMap<String, Outcome>,
+    /// Which tenants of which variants were seen, and the library that answers for the driver.
+    seen: BTreeMap<(String, String), Option<String>>,
     recorder: Recorder,
 }
 
 impl MechanismLedger {
     /// A ledger with the variants that ended before an interruption.
     pub const fn new(recorder: Recorder, ended: BTreeMap<String, Outcome>) -> Self {
-        Self { ended, recorder }
+        Self { ended, seen: BTreeMap::new(), recorder }
+    }
+
+    /// Writes what a tenant of a variant has in its process, once. Returns a library that answers
+    /// for the driver in it without being the mechanism's.
+    pub fn see(&mut self, variant: &str, tenant: &str, pid: u32) -> Result<Option<&str>, RunError> {
+        let key = (variant.to_owned(), tenant.to_owned());
+        if !self.seen.contains_key(&key) {
+            let process = tenant_process::of(pid);
+            let found = tenant_process::interposer(&process).map(str::to_owned);
+            let (variant, tenant) = key.clone();
+            self.recorder.event(&RunEvent::TenantSeen { variant, tenant, process })?;
+            self.seen.insert(key.clone(), found);
+        }
+        Ok(self.seen.get(&key).and_then(Option::as_deref))
     }
 
     pub fn has_ended(&self, variant: &str) -> bool {
@@ -243,6 +259,7 @@ impl MechanismLedger {
             outcome,
             remedy: remedy.map(str::to_owned),
             proof: Vec::new(),
+            tenants: BTreeMap::new(),
         };
         Ok(self.recorder.event(&RunEvent::Mechanism { row })?)
     }

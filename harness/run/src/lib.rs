@@ -24,6 +24,7 @@ pub mod probe;
 pub mod sampler;
 mod setup;
 mod soak;
+mod tenant_process;
 mod tenant_set;
 mod transient;
 mod waits;

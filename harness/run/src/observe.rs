@@ -146,7 +146,7 @@ fn lacking(pid: u32, handed: &TenantEnv) -> Vec<(u32, String)> {
 }
 
 /// The environment that a process was started with; empty where it is not readable.
-fn environment(pid: u32) -> HashMap<OsString, OsString> {
+pub fn environment(pid: u32) -> HashMap<OsString, OsString> {
     let environment = process(pid).and_then(|process| process.environ().ok());
     environment.unwrap_or_default()
 }

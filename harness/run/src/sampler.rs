@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gpubench_host::device::meters::Mark;
+use gpubench_host::device::meters::{GpmWatch, Mark};
 use gpubench_host::device::nvml::named;
 use gpubench_host::device::{BlockingCall, Driver, NoAnswer, Nvml, THROTTLE_REASONS};
 use gpubench_record::{
@@ -186,7 +186,7 @@ fn sample(
     }
     let cpu_before = CpuTime::now().filter(|_| !clock.is_virtual());
     let middle_ns = times.t0_ns + times.length_ns / 2;
-    let mut marks = Vec::new();
+    let (mut marks, mut gpm) = (Vec::new(), GpmWatch::default());
     for (at_ns, reading) in times.instants() {
         if let Err(failure) = sleep_until(clock, at_ns, stop) {
             out.failure = Some(failure);
@@ -205,7 +205,8 @@ fn sample(
                 let clocks = nvml.ask("reading the SM clock by NVML", Driver::sm_clock_mhz);
                 clocks.map(|clock| out.sm_clocks_mhz.extend(clock))
             }
-            Reading::Counters => read(nvml, cell, at_ns, &mut out),
+            Reading::Counters => read(nvml, cell, at_ns, &mut out)
+                .and_then(|()| watch(nvml, cell, at_ns, scope, &mut gpm, &mut out.rows)),
         };
         if let Err(hang) = read {
             out.failure = Some(hang.to_string());
@@ -285,6 +286,32 @@ fn read(nvml: &Nvml, cell: &str, t_ns: u64, out: &mut Sampled) -> Result<(), NoA
             unit: reading.unit.to_owned(),
         });
     }
+    Ok(())
+}
+
+/// Reads the performance monitor of the chip, where it has one.
+fn watch(
+    nvml: &Nvml,
+    cell: &str,
+    t_ns: u64,
+    scope: &SnapshotScope,
+    gpm: &mut GpmWatch,
+    rows: &mut Vec<TelemetryRow>,
+) -> Result<(), NoAnswer> {
+    let (mut taken, tenants) = (std::mem::take(gpm), scope.meters.tenants.clone());
+    let (taken, found) = nvml.ask("reading the performance monitor by NVML", move |driver| {
+        let found = driver.watch(&mut taken, &tenants, t_ns);
+        (taken, found)
+    })?;
+    *gpm = taken;
+    rows.extend(found.into_iter().map(|(tenant, reading)| TelemetryRow {
+        t_ns,
+        cell: cell.to_owned(),
+        source: tenant.map_or("gpm".to_owned(), |tenant| format!("gpm {tenant}")),
+        metric: reading.metric.to_owned(),
+        value: reading.value,
+        unit: reading.unit.to_owned(),
+    }));
     Ok(())
 }
 

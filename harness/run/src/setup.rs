@@ -100,8 +100,8 @@ pub enum RunError {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunPhase {
-    /// The host has too few cores, and which threads share one.
-    SharingCores(String),
+    /// What limits the run: too few cores and which threads share one, a clock that was stepped.
+    Note(String),
     StartingTenants,
     Calibrating,
     /// A workload is calibrated, after `done` of `count`.
@@ -141,7 +141,7 @@ pub enum RunPhase {
 impl std::fmt::Display for RunPhase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::SharingCores(text) => write!(f, "note: {text}"),
+            Self::Note(text) => write!(f, "note: {text}"),
             Self::StartingTenants => f.write_str("starting tenants"),
             Self::Calibrating => f.write_str("calibrating"),
             Self::CalibratingWorkload { name, done, count } => {

@@ -106,7 +106,7 @@ impl Progress {
 impl Observer for Progress {
     fn phase(&mut self, phase: &RunPhase) {
         let (is_note, text) = match phase {
-            RunPhase::SharingCores(_) | RunPhase::Halted { .. } => (true, phase.to_string()),
+            RunPhase::Note(_) | RunPhase::Halted { .. } => (true, phase.to_string()),
             RunPhase::CalibratingWorkload { .. } if self.mode == ProgressMode::Lines => {
                 let now = self.bar.elapsed();
                 if now.saturating_sub(self.said_at) < CALIBRATION {

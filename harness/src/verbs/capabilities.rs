@@ -95,6 +95,7 @@ pub fn settle(mechanisms: &mut Vec<MechanismRow>, skips: &[Skip]) {
                 outcome: Outcome::waived(skip.reason.clone()),
                 remedy: skip.remedy.clone(),
                 proof: Vec::new(),
+                tenants: BTreeMap::new(),
             });
         }
     }

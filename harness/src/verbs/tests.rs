@@ -36,6 +36,7 @@ fn matrix(profile: &Profile, facts: &HostFacts) -> Result<Vec<MechanismRow>, Pla
         outcome: Outcome::measured(),
         remedy: None,
         proof: Vec::new(),
+        tenants: BTreeMap::new(),
     });
     let mut rows = ran.collect();
     capabilities::settle(&mut rows, &plan.skips);

@@ -280,6 +280,7 @@ mod tests {
             outcome,
             remedy: None,
             proof: Vec::new(),
+            tenants: std::collections::BTreeMap::new(),
         }
     }
 

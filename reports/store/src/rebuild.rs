@@ -54,6 +54,12 @@ pub(super) fn rebuild(
                 }
             }
             RunEvent::Mechanism { row } => upsert(&mut run.mechanisms, row),
+            RunEvent::TenantSeen { variant, tenant, process } => {
+                let mut rows = run.mechanisms.iter_mut();
+                if let Some(row) = rows.find(|row| row.variant == variant) {
+                    row.tenants.entry(tenant).or_insert(process);
+                }
+            }
             RunEvent::Proved { variant, proof, .. } => {
                 proved(&mut run, &mut warnings, &variant, proof);
             }
@@ -200,7 +206,8 @@ fn upsert(rows: &mut Vec<MechanismRow>, mut row: MechanismRow) {
     let mut proof = std::mem::take(&mut known.proof);
     row.proof.retain(|new| !proof.contains(new));
     proof.append(&mut row.proof);
-    *known = MechanismRow { proof, ..row };
+    let tenants = std::mem::take(&mut known.tenants);
+    *known = MechanismRow { proof, tenants, ..row };
 }
 
 fn add_mechanisms_never_set_up(run: &mut RunRecord) {
@@ -212,6 +219,7 @@ fn add_mechanisms_never_set_up(run: &mut RunRecord) {
                 outcome: Outcome::inconclusive("the run ended before it was set up"),
                 remedy: None,
                 proof: Vec::new(),
+                tenants: BTreeMap::new(),
             });
         }
     }

@@ -169,6 +169,7 @@ fn merges_the_mechanism_rows_and_proofs_of_events() {
         outcome: Outcome::measured(),
         remedy: None,
         proof,
+        tenants: BTreeMap::new(),
     };
     for event in [
         began(),

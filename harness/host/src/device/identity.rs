@@ -84,6 +84,10 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
     put("vbios", device.vbios_version().ok());
     put("pcie_generation", device.current_pcie_link_gen().ok().map(text));
     put("pcie_width", device.current_pcie_link_width().ok().map(text));
+    put(
+        "gpm",
+        device.gpm_support().ok().map(|is| if is { "supported" } else { "none" }.to_owned()),
+    );
     let on = |is_on: bool| if is_on { "on" } else { "off" }.to_owned();
     put("persistence_mode", device.is_in_persistent_mode().ok().map(on));
     let gsp = device.gsp_firmware_mode().ok().map(|mode| match device.gsp_firmware_version() {
@@ -205,6 +209,8 @@ impl Driver {
         let utilisation = || utilisation.get_or_init(|| device.utilization_rates().ok()).as_ref();
         push("gpu_utilisation", "percent", &|| utilisation().map(|all| f64::from(all.gpu)));
         push("memory_utilisation", "percent", &|| utilisation().map(|all| f64::from(all.memory)));
+        // The generation falls when the link idles, and the width does not.
+        push("pcie_width", "lanes", &|| number(device.current_pcie_link_width()));
         push("memory_used", "bytes", &|| device.memory_info().ok().map(|all| all.used as f64));
         push(THROTTLE_REASONS, "bits", &|| self.throttle_reasons().ok().map(|bits| bits as f64));
         push("compute_processes", "count", &|| {

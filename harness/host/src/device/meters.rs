@@ -6,6 +6,7 @@ use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 
+use super::identity::Reading;
 use super::nvml::{Driver, named};
 
 /// A tenant of which counters speak.
@@ -139,7 +140,7 @@ impl Driver {
         }
         for (instance, (before, after)) in first.gpm.iter().map(|one| one.0).zip(pairs(first, last))
         {
-            let values = self.metrics(before, after);
+            let values = self.metrics(before, after, &GPM.map(|(_, id)| id));
             for (at, (counter, _)) in GPM.into_iter().enumerate() {
                 let value = values.as_ref().map_err(Clone::clone).and_then(|all| all[at].clone());
                 match instance {
@@ -158,15 +159,78 @@ impl Driver {
         &self,
         first: &Result<GpmSample<'static>, NvmlError>,
         last: &Result<GpmSample<'static>, NvmlError>,
+        ids: &[GpmMetricId],
     ) -> Result<Vec<Result<f64, String>>, String> {
         let (first, last) = match (first, last) {
             (Ok(first), Ok(last)) => (first, last),
             (Err(error), _) | (_, Err(error)) => return Err(named(error)),
         };
-        let ids = GPM.map(|(_, id)| id);
-        let found = gpm_metrics_get(self.library(), first, last, &ids);
+        let found = gpm_metrics_get(self.library(), first, last, ids);
         let found = found.map_err(|error| named(&error))?.into_iter();
         Ok(found.map(|one| one.map(|one| one.value).map_err(|error| named(&error))).collect())
+    }
+}
+
+// The same monitor beside the other counters of the telemetry: what the chip itself says of turns,
+// of the aggressor's work and of idle neighbours.
+
+/// Shortest time between two samples: over less the counters say nothing (nvml.h).
+const REFRESH_NS: u64 = 100_000_000;
+
+/// The last sample of the device, or of each instance of a tenant.
+#[derive(Default)]
+pub struct GpmWatch {
+    is_supported: Option<bool>,
+    t_ns: u64,
+    last: Vec<Result<GpmSample<'static>, NvmlError>>,
+}
+
+/// What is read: the metric, its unit, and its number.
+const WATCHED: [(&str, &str, GpmMetricId); 9] = [
+    ("engine_active", "percent", GpmMetricId::GraphicsUtil),
+    ("sm_active", "percent", GpmMetricId::SmUtil),
+    ("sm_occupancy", "percent", GpmMetricId::SmOccupancy),
+    ("tensor_active", "percent", GpmMetricId::AnyTensorUtil),
+    ("fp64_active", "percent", GpmMetricId::Fp64Util),
+    ("fp32_active", "percent", GpmMetricId::Fp32Util),
+    ("dram_bandwidth", "percent", GpmMetricId::DramBwUtil),
+    ("pcie_sent", "MiB/s", GpmMetricId::PcieTxPerSec),
+    ("pcie_received", "MiB/s", GpmMetricId::PcieRxPerSec),
+];
+
+impl Driver {
+    /// Takes a sample at `t_ns`, and returns what the monitor says of the time since the last one,
+    /// with the name of the tenant where it is of an instance. Nothing before Hopper, and within
+    /// the monitor's own period.
+    pub fn watch(
+        &self,
+        watch: &mut GpmWatch,
+        tenants: &[Metered],
+        t_ns: u64,
+    ) -> Vec<(Option<String>, Reading)> {
+        let asks = || self.whole().and_then(|device| device.gpm_support()).unwrap_or(false);
+        let is_early = !watch.last.is_empty() && t_ns < watch.t_ns + REFRESH_NS;
+        if !*watch.is_supported.get_or_insert_with(asks) || is_early {
+            return Vec::new();
+        }
+        let of_instances =
+            tenants.iter().filter_map(|one| Some((Some(&one.tenant), one.instance?)));
+        let mut scopes: Vec<_> = of_instances.map(|(name, id)| (name, Some(id))).collect();
+        if scopes.is_empty() {
+            scopes.push((None, None));
+        }
+        let now: Vec<_> = scopes.iter().map(|(_, instance)| self.gpm_of(*instance)).collect();
+        let mut found = Vec::new();
+        for ((tenant, _), (first, last)) in scopes.iter().zip(watch.last.iter().zip(&now)) {
+            // Counters are for display, and a missing one is absent.
+            let values = self.metrics(first, last, &WATCHED.map(|(_, _, id)| id));
+            let values = values.into_iter().flatten().zip(WATCHED);
+            found.extend(values.filter_map(|(value, (metric, unit, _))| {
+                Some(((*tenant).cloned(), Reading { metric, value: value.ok()?, unit }))
+            }));
+        }
+        (watch.last, watch.t_ns) = (now, t_ns);
+        found
     }
 }
 

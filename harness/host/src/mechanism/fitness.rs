@@ -146,7 +146,8 @@ fn interposed(preload: &Path) -> Option<Finding> {
 /// Longer than any library of a driver.
 const LIBRARY_BYTES_MAX: u64 = 1 << 29;
 
-fn answers_for_the_driver(library: &Path) -> bool {
+/// Whether a library exports calls of the driver.
+pub fn answers_for_the_driver(library: &Path) -> bool {
     let exports = regular_file::read(library, LIBRARY_BYTES_MAX)
         .ok()
         .and_then(|bytes| elf::exports(&bytes).ok());

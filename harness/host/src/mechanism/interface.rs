@@ -293,13 +293,13 @@ impl Requirement {
     }
 
     /// A check of what is observed while the samples are taken.
-    pub(super) const fn during(check: &'static str) -> Self {
+    pub const fn during(check: &'static str) -> Self {
         let when = ProofTime::During;
         Self { when, check }
     }
 
     /// Its proof for one cell. The caller adds the instant.
-    pub(super) fn proof(self, holds: bool, evidence: impl Into<String>) -> Proof {
+    pub fn proof(self, holds: bool, evidence: impl Into<String>) -> Proof {
         Proof {
             when: self.when,
             t_ns: None,

@@ -215,6 +215,7 @@ mod tests {
             outcome: Outcome::measured(),
             remedy: None,
             proof: proofs.iter().map(proof).collect(),
+            tenants: std::collections::BTreeMap::new(),
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubench_compare::diff::comparability::{LAYOUT, keys_of};
+use gpubench_compare::diff::comparability::{LAYOUT, PROCESS, keys_of};
 use gpubench_compare::diff::{KnownFrom, Repeatability, SESSIONS_MIN};
 use gpubench_compare::session::Count;
 use gpubench_compare::{Metric, Row, RowKey, Session};
 use gpubench_host::device::THROTTLE_REASONS;
 use gpubench_record::{
-    Axis, CellResult, FaultTrial, Margins, MatrixRow, OutcomeKind, Plan, RunRecord,
+    Axis, CellResult, FaultTrial, Margins, MatrixRow, MechanismRow, OutcomeKind, Plan, RunRecord,
     SessionLatencies, Spread, VictimSpread,
 };
 use gpubench_stats::summary::mean;
@@ -82,8 +82,27 @@ pub(super) fn of(run: &RunRecord) -> BTreeMap<String, String> {
         let name = format!("{LAYOUT}{}", mechanism.variant);
         put(&name, Some(mechanism.host_changes.join("; ")));
     }
+    for row in run.mechanisms.iter().filter(|row| !row.tenants.is_empty()) {
+        facts.insert(format!("{PROCESS}{}", row.variant), processes(run, row));
+    }
     facts.extend(keys_of(&profile(run)));
     facts
+}
+
+/// The variables and libraries of each tenant. Versions of the driver and names of devices are
+/// facts of their own.
+fn processes(run: &RunRecord, row: &MechanismRow) -> String {
+    let tenants = row.tenants.iter().map(|(tenant, process)| {
+        let variables = process.environment.iter().map(|(name, value)| {
+            let is_device = name == "CUDA_VISIBLE_DEVICES";
+            format!("{name}={}", if is_device { "*" } else { value })
+        });
+        let paths = process.libraries.iter();
+        let paths = paths.map(|(path, kind)| format!("{path} ({})", kind.as_str()));
+        let parts: Vec<String> = variables.chain(paths).collect();
+        format!("{tenant}: {}", parts.join(" "))
+    });
+    tenants.collect::<Vec<_>>().join("; ").replace(&run.device.driver, "*")
 }
 
 /// The keys of the profile, as far as the plan keeps them.

@@ -92,6 +92,10 @@ pub const KEY: &str = "profile ";
 /// Facts with this prefix hold the layout of one variant; sides are compared where both have it.
 pub const LAYOUT: &str = "layout ";
 
+/// Facts with this prefix hold the variables and libraries of the tenants of one variant, in the
+/// same way.
+pub const PROCESS: &str = "tenants of ";
+
 /// Sides of other GPUs of one product are compared from this many GPUs a side on.
 const GPUS_MIN: usize = 3;
 
@@ -209,13 +213,14 @@ pub fn differences(
         let keys = if fact.name == PROFILE { differing_keys(before, after) } else { Vec::new() };
         found.push(Difference { keys, ..difference(fact.name, sides, treatment) });
     }
-    for name in named(before, LAYOUT).intersection(&named(after, LAYOUT)) {
-        let sides = [before, after].map(|side| values(side, name));
-        if sides[0] == sides[1] {
-            continue;
+    let refused = if force { Treatment::Forced } else { Treatment::Refused };
+    for (prefix, treatment) in [(LAYOUT, refused), (PROCESS, Treatment::Confounds)] {
+        for name in named(before, prefix).intersection(&named(after, prefix)) {
+            let sides = [before, after].map(|side| values(side, name));
+            if sides[0] != sides[1] {
+                found.push(difference(name, sides, treatment));
+            }
         }
-        let treatment = if force { Treatment::Forced } else { Treatment::Refused };
-        found.push(difference(name, sides, treatment));
     }
     found.extend(LEVELS.iter().filter_map(|level| moved(before, after, *level)));
     found

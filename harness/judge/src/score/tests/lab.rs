@@ -286,6 +286,7 @@ fn mechanism(variant: &str) -> MechanismRow {
         outcome: Outcome::measured(),
         remedy: None,
         proof: vec![proof(true)],
+        tenants: BTreeMap::new(),
     }
 }
 
