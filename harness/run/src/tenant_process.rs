@@ -16,8 +16,8 @@ use super::observe;
 const DRIVER: [&str; 3] = ["libcuda.so", "libnvidia-", "virtual_gpu.so"];
 /// Words in the names of variables with secrets.
 const SECRET: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
-/// Beginning of the names of private folders of a run.
-const PRIVATE: &str = "gpubench-";
+/// Beginnings of the names of folders that only one run has.
+const PRIVATE: [&str; 2] = ["/gpubench-", "/virtual-gpu-"];
 
 /// The process as it is now; without what is not readable, or where it has ended.
 pub fn of(pid: u32) -> TenantProcess {
@@ -44,7 +44,8 @@ fn environment(all: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<
 /// A list of paths without the folders that only this run has.
 fn plain(list: &str) -> String {
     let paths = list.split(':').map(|path| {
-        let own = path.rfind(&format!("/{PRIVATE}")).map(|at| &path[at + 1..]);
+        let last = PRIVATE.iter().filter_map(|name| path.rfind(name)).max();
+        let own = last.map(|at| &path[at + 1..]);
         match own {
             Some(own) => own.find('/').map_or("*".to_owned(), |end| format!("*{}", &own[end..])),
             None => path.to_owned(),
@@ -123,6 +124,7 @@ mod tests {
             ("CUDA_MPS_PIPE_DIRECTORY", "/tmp/gpubench-1f-0/pipe"),
             ("LD_LIBRARY_PATH", "/opt/lib:/tmp/gpubench-private-x/gpubench-y/lib:"),
             ("NVIDIA_API_KEY", "nvapi-1"),
+            ("LD_AUDIT", "/root/.cache/gpubench/virtual-gpu-f9/lib/a.so"),
             ("CUDA_X", "/tmp/gpubench-1"),
             ("HOME", "/root"),
         ];
@@ -131,6 +133,7 @@ mod tests {
         let expected = [
             ("CUDA_MPS_PIPE_DIRECTORY", "*/pipe"),
             ("CUDA_X", "*"),
+            ("LD_AUDIT", "*/lib/a.so"),
             ("LD_LIBRARY_PATH", "/opt/lib:*/lib:"),
             ("NVIDIA_API_KEY", "not recorded"),
         ];
