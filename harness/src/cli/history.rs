@@ -14,12 +14,16 @@ use serde::Serialize;
 
 use super::common::{OutputFlag, TextFormat, exit_codes_help, versioned_json, whole};
 use super::comparing::{format_of, formats, internal, of_records, say_problems};
+use super::nightly::end::LIST;
 use super::ui::Ui;
-use crate::error::ExpectedError;
+use crate::error::{ExpectedError, read_text};
 use crate::verbs::session::{
     Keep, Old, Pin, Pins, Pruning, Sessions, acknowledge, acknowledged, declare, declared,
     night_means, pin, pins, pruning, remove, unpin,
 };
+
+/// A line for each of a million nights.
+const LIST_MAX: u64 = 256 << 20;
 
 pub const EXIT_CODES: &[ExitCode] = &[
     ExitCode::Done,
@@ -91,7 +95,34 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let look = args.output.look(ui);
     let text = render::history(&history, format, detail, look).map_err(internal)?;
     args.output.write_paged(text.as_bytes(), args.full && format == Format::Text, ui)?;
-    Ok(of_records(history.exit_code(), is_doubtful))
+    let mut code = of_records(history.exit_code(), is_doubtful);
+    for folder in &args.folders {
+        if let Some(text) = unmeasured(folder)? {
+            ui.note(&format!("warning: {text}"));
+            code = code.worst(ExitCode::NothingRan);
+        }
+    }
+    Ok(code)
+}
+
+/// The nights of a folder after its last record: how many, and how the last of them ended. A GPU
+/// that is measured beside them is missing in the history itself.
+fn unmeasured(folder: &Path) -> Result<Option<String>, ExpectedError> {
+    let path = folder.join(LIST);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = read_text("list of nights", &path, LIST_MAX)?;
+    let ends = text.lines().rev().filter_map(|line| line.split('\t').nth(1));
+    let failed: Vec<&str> = ends
+        .take_while(|end| end.starts_with("not measured (") && !end.starts_with("not measured (0)"))
+        .collect();
+    let nights = match failed.len() {
+        0 => return Ok(None),
+        1 => "the last night".to_owned(),
+        n => format!("the last {n} nights"),
+    };
+    Ok(Some(format!("{}: {nights} measured nothing: {}", folder.display(), failed[0])))
 }
 
 fn history_of(

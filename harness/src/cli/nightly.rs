@@ -155,8 +155,10 @@ impl Night<'_> {
                 }
             };
         }
-        std::fs::create_dir_all(&self.args.reports)
-            .map_err(|error| ExpectedError::from_write(&self.args.reports, error))?;
+        for folder in [self.args.reports.as_path(), self.metrics()] {
+            std::fs::create_dir_all(folder)
+                .map_err(|error| ExpectedError::from_write(folder, error))?;
+        }
         let _lock = self.lock()?;
         match self.measure()? {
             Err(end) => Ok(end),
@@ -405,7 +407,10 @@ impl Night<'_> {
         let above = regular_file::read(&summary, SUMMARY_MAX).unwrap_or_default();
         let mut text = format!("**{}**\n\n", end.words()).into_bytes();
         text.extend(above);
-        let reported = self.write(end::SUMMARY, &text);
+        let junit = end.junit().map_err(internal)?;
+        let reported = self
+            .write(end::SUMMARY, &text)
+            .and_then(|()| self.write(end::NIGHT_XML, junit.as_bytes()));
         if let Some(file) = std::env::var_os("GITHUB_STEP_SUMMARY") {
             append(Path::new(&file), &String::from_utf8_lossy(&text))?;
         }

@@ -188,6 +188,12 @@ fn a_night_stores_its_record_removes_only_what_is_its_own_and_ends_with_its_verd
     assert!(code == 2 && last.starts_with("nightly: not measured (2): "), "{code} {last}");
     assert_eq!(figures("figures")?, measured);
     assert!(figures("night")?.contains("outcome=\"not measured\"} 1"));
+    let case = std::fs::read_to_string(reports.join("gpubench-night.xml"))?;
+    assert!(case.contains("errors=\"1\"") && case.contains("not measured (2): "), "{case}");
+    let history = finish(lab.gpubench(["history", "nights"]))?;
+    let said = "nights: the last night measured nothing: not measured (2): ";
+    assert!(history.stderr.contains(said), "{}", history.stderr);
+    history.ended_with(3)?;
     let listed = std::fs::read_to_string(lab.path("nights/nights.tsv"))?;
     assert_eq!(listed.lines().count(), 3, "{listed}");
     // Declared without a GPU: true of a host without one, and refused on another.

@@ -168,6 +168,12 @@ impl Screen<'_> {
 
     fn figures(&self, record: &RunRecord, glance: &Glance) -> Vec<String> {
         let text = match glance.rows.is_empty() {
+            true if !self.options.selection.mechanisms.is_empty() => {
+                let names = self.options.selection.mechanisms.iter().map(|one| clean(one));
+                let names = list(&names.collect::<Vec<_>>(), "or");
+                let text = format!("The record has no figure of {names} with a neighbour.");
+                gpubench_show::Labels::of_records(&[record]).relabel(&text)
+            }
             true if self.options.selection.axes.is_empty() => {
                 "No mechanism ran with a neighbour: there is no figure.".to_owned()
             }

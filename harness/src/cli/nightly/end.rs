@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use gpubench_compare::Session;
-use gpubench_compare::diff::{BASELINE_MIN, DiffRow, Report, Verdict as Of};
+use gpubench_compare::diff::{self, BASELINE_MIN, DiffRow, Verdict as Of};
 use gpubench_compare::history::{Acknowledged, History, IDENTITY};
 use gpubench_compare::render::{alert_words, undecided};
 use gpubench_compare::session::Row;
 use gpubench_record::{ExitCode, RunRecord, counted, on_one_line};
 use gpubench_reports::format::DeviceLabels;
+use gpubench_show::{clean, junit};
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,7 +22,10 @@ pub const DIFF_XML: &str = "gpubench-diff.xml";
 pub const REPORT: &str = "gpubench-report.md";
 pub const SUMMARY: &str = "gpubench-summary.md";
 pub const ANNOTATIONS: &str = "gpubench-annotations.json";
-pub const FILES: [&str; 6] = [MATRIX, MATRIX_XML, DIFF_XML, REPORT, SUMMARY, ANNOTATIONS];
+/// The night as one test case: a night without a record has no other.
+pub const NIGHT_XML: &str = "gpubench-night.xml";
+pub const FILES: [&str; 7] =
+    [MATRIX, MATRIX_XML, DIFF_XML, NIGHT_XML, REPORT, SUMMARY, ANNOTATIONS];
 /// One line for each night, in the folder of nights.
 pub const LIST: &str = "nights.tsv";
 
@@ -45,7 +50,7 @@ impl Outcome {
 
 /// What a night was compared with.
 pub enum Compared {
-    With(Box<Report>),
+    With(Box<diff::Report>),
     /// With nothing, and why.
     Nothing(String),
 }
@@ -97,6 +102,34 @@ impl End {
             }
             _ => format!("{outcome} ({code}): {reason}"),
         }
+    }
+
+    /// JUnit XML: an error where nothing was measured, a failure where isolation got worse.
+    /// Fails when XML cannot represent it.
+    pub fn junit(&self) -> Result<String, String> {
+        let problem = |kind| {
+            let mut status = TestCaseStatus::non_success(kind);
+            status.set_message(clean(&self.words()));
+            status
+        };
+        let status = match (self.outcome, self.code) {
+            (Outcome::Regressed, _) => problem(NonSuccessKind::Failure),
+            // A host that is declared to have no GPU has nothing to measure.
+            (Outcome::NotMeasured, ExitCode::Done) => {
+                let mut status = TestCaseStatus::skipped();
+                status.set_message(clean(&self.words()));
+                status
+            }
+            (Outcome::Passed, ExitCode::Done) => TestCaseStatus::success(),
+            (Outcome::Passed | Outcome::NotMeasured, _) => problem(NonSuccessKind::Error),
+        };
+        let mut case = TestCase::new("night", status);
+        case.set_classname("gpubench nightly");
+        let mut suite = TestSuite::new("gpubench nightly");
+        suite.add_test_case(case);
+        let mut report = Report::new("gpubench nightly");
+        report.add_test_suite(suite);
+        junit(&report)
     }
 
     /// The lines with which GitHub shows a night that a person should see.
@@ -240,7 +273,7 @@ fn crossed(nights: &History) -> usize {
 }
 
 /// By what a person acknowledged every row that got worse, since the nights of the comparison.
-fn acknowledged<'a>(report: &Report, known: &'a [Acknowledged]) -> Option<&'a str> {
+fn acknowledged<'a>(report: &diff::Report, known: &'a [Acknowledged]) -> Option<&'a str> {
     let since = report.before.iter().map(|one| &one.started_at).max()?;
     let of = |verdict| report.rows.iter().filter(move |row| row.primary && row.verdict == verdict);
     let covers = |one: &&Acknowledged| {
@@ -258,7 +291,7 @@ fn is_known(tonight: &Session, history: &[Session], known: &[Acknowledged]) -> b
     first.is_some_and(|first| known.iter().any(|one| one.at >= *first))
 }
 
-fn passed(report: &Report) -> (String, Option<ExitCode>) {
+fn passed(report: &diff::Report) -> (String, Option<ExitCode>) {
     let counts = report.counts;
     let decided = (counts.unchanged + counts.improved) as usize;
     let nights = counted(report.before.len(), "night");
@@ -272,7 +305,7 @@ fn passed(report: &Report) -> (String, Option<ExitCode>) {
 }
 
 /// Primary rows with this verdict, with their change.
-fn rows(report: &Report, verdict: Of) -> String {
+fn rows(report: &diff::Report, verdict: Of) -> String {
     let of = report.rows.iter().filter(|row| row.primary && row.verdict == verdict);
     of.map(|row| {
         let change =
@@ -287,7 +320,7 @@ fn rows(report: &Report, verdict: Of) -> String {
 }
 
 /// Primary rows that the baseline has and this night has not.
-fn lost_rows(report: &Report) -> String {
+fn lost_rows(report: &diff::Report) -> String {
     let lost = report.rows.iter().filter(|row| {
         row.primary && row.figures.is_none() && row.sessions[0] > 0 && row.sessions[1] == 0
     });
