@@ -1,8 +1,8 @@
 //! Observations around a cell: processes on the device, clients of daemons, mapped files.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
@@ -18,12 +18,11 @@ use gpubench_host::mechanism::{
 use gpubench_record::telemetry::SERVICE;
 use gpubench_record::{Condition, XidLine};
 use gpubench_workloads::user_victim::process_tree;
-use procfs::process::{MMapPath, MemoryMap, Process};
 
 use super::RunError;
+use super::tenant_process::{self, environment};
 use super::tenant_set::TenantSet;
 use super::waits::RunClock;
-use crate::observe;
 
 /// Longest wait for a mechanism's daemon: three commands, each with its own limit.
 const DAEMON: Duration = Duration::from_secs(70);
@@ -145,18 +144,6 @@ fn lacking(pid: u32, handed: &TenantEnv) -> Vec<(u32, String)> {
     missing.map(|(name, _)| (pid, name.to_string_lossy().into_owned())).collect()
 }
 
-/// The environment that a process was started with; empty where it is not readable.
-pub fn environment(pid: u32) -> HashMap<OsString, OsString> {
-    let environment = process(pid).and_then(|process| process.environ().ok());
-    environment.unwrap_or_default()
-}
-
-/// A process; `None` also where it has ended. Every observation of it is then missing, and the
-/// proof that needs one fails.
-fn process(pid: u32) -> Option<Process> {
-    Process::new(pid.try_into().ok()?).ok()
-}
-
 /// A variable that a process was started with; `None` also where its environment is not readable.
 pub fn variable(pid: u32, name: &str) -> Option<String> {
     let value = environment(pid).remove(OsStr::new(name))?;
@@ -166,19 +153,6 @@ pub fn variable(pid: u32, name: &str) -> Option<String> {
 /// Whether a process is alive. A zombie is not (`Z` and `X` in proc_pid_stat(5)).
 pub fn is_alive(pid: u32) -> bool {
     process_tree::Process::of(pid).is_some_and(|process| !process.is_gone)
-}
-
-/// The files that a process has mapped, each once; `None` where the list is not readable.
-pub fn mapped(pid: u32) -> Option<Vec<String>> {
-    let path = |map: MemoryMap| match map.pathname {
-        MMapPath::Path(path) => Some(path.to_string_lossy().into_owned()),
-        _ => None,
-    };
-    let maps = process(pid)?.maps().ok()?;
-    let mut files: Vec<String> = maps.into_iter().filter_map(path).collect();
-    files.sort();
-    files.dedup();
-    Some(files)
 }
 
 // The processes on the device at one instant, as NVML lists them.
@@ -261,7 +235,7 @@ impl Snapshot {
             proof_command: scope.set_up.prove(listed),
             on_device,
             serving: Serving::of(&scope.set_up),
-            mapped: mapped.map(|pid| (pid, observe::mapped(pid))).collect(),
+            mapped: mapped.map(|pid| (pid, tenant_process::mapped(pid))).collect(),
             t_ns: Some(clock.now_ns()),
         }
     }
@@ -363,9 +337,7 @@ mod tests {
 
     use gpubench_host::mechanism::TenantEnv;
 
-    use super::{
-        PidRegistry, XidLine, is_alive, lacking, mapped, other_clocks, time_namespace, variable,
-    };
+    use super::{PidRegistry, XidLine, is_alive, lacking, other_clocks, time_namespace, variable};
 
     #[test]
     fn the_processes_of_this_program_share_its_clock() {
@@ -391,10 +363,10 @@ mod tests {
     #[test]
     fn finds_the_own_program_among_mapped_files() {
         let own = std::env::current_exe().ok();
-        let files = mapped(std::process::id());
+        let files = super::tenant_process::mapped(std::process::id());
         let own = own.map(|path| path.display().to_string());
         assert!(own.is_some_and(|own| files.is_some_and(|files| files.contains(&own))));
-        assert_eq!(mapped(0), None);
+        assert_eq!(super::tenant_process::mapped(0), None);
     }
 
     #[test]

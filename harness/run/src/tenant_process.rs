@@ -1,7 +1,7 @@
 //! What decides which driver a tenant talks to: the variables of its process, and the libraries of
 //! the driver in it. The wall clock and the CPU quota of the host, beside the run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -9,8 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use gpubench_host::mechanism::fitness::answers_for_the_driver;
 use gpubench_record::mechanism::{MappedAs, TenantProcess};
 use gpubench_workloads::command::is_notable;
-
-use super::observe;
+use procfs::process::{MMapPath, MemoryMap, Process};
 
 /// Beginnings of the names of the driver's libraries; the last is the virtual GPU's.
 const DRIVER: [&str; 3] = ["libcuda.so", "libnvidia-", "virtual_gpu.so"];
@@ -21,18 +20,15 @@ const PRIVATE: [&str; 2] = ["/gpubench-", "/virtual-gpu-"];
 
 /// The process as it is now; without what is not readable, or where it has ended.
 pub fn of(pid: u32) -> TenantProcess {
-    let files = observe::mapped(pid).unwrap_or_default();
+    let files = mapped(pid).unwrap_or_default();
     let libraries = files.into_iter().filter_map(|path| Some((plain(&path), kind(&path)?)));
-    TenantProcess {
-        environment: environment(observe::environment(pid)),
-        libraries: libraries.collect(),
-    }
+    TenantProcess { environment: notable(environment(pid)), libraries: libraries.collect() }
 }
 
-fn environment(all: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
+fn notable(all: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
     let text = |text: &OsStr| text.to_string_lossy().into_owned();
-    let notable = all.into_iter().filter(|(name, _)| is_notable(name));
-    let named = notable.map(|(name, value)| {
+    let kept = all.into_iter().filter(|(name, _)| is_notable(name));
+    let named = kept.map(|(name, value)| {
         let (name, value) = (text(&name), text(&value));
         let is_secret = SECRET.iter().any(|word| name.contains(word));
         let value = if is_secret { "not recorded".to_owned() } else { plain(&value) };
@@ -52,6 +48,31 @@ fn plain(list: &str) -> String {
         }
     });
     paths.collect::<Vec<_>>().join(":")
+}
+
+/// A process; `None` also where it has ended. Every observation of it is then missing, and the
+/// proof that needs one fails.
+pub fn process(pid: u32) -> Option<Process> {
+    Process::new(pid.try_into().ok()?).ok()
+}
+
+/// The environment that a process was started with; empty where it is not readable.
+pub fn environment(pid: u32) -> HashMap<OsString, OsString> {
+    let environment = process(pid).and_then(|process| process.environ().ok());
+    environment.unwrap_or_default()
+}
+
+/// The files that a process has mapped, each once; `None` where the list is not readable.
+pub fn mapped(pid: u32) -> Option<Vec<String>> {
+    let path = |map: MemoryMap| match map.pathname {
+        MMapPath::Path(path) => Some(path.to_string_lossy().into_owned()),
+        _ => None,
+    };
+    let maps = process(pid)?.maps().ok()?;
+    let mut files: Vec<String> = maps.into_iter().filter_map(path).collect();
+    files.sort();
+    files.dedup();
+    Some(files)
 }
 
 /// What a mapped file is; `None` where it has no part in the driver.
@@ -74,7 +95,7 @@ pub fn interposer(process: &TenantProcess) -> Option<&str> {
     libraries.find(|(_, kind)| **kind == MappedAs::Interposer).map(|(path, _)| path.as_str())
 }
 
-/// A larger step of the wall clock against the monotonic clock is told.
+/// A larger step of the wall clock against the monotonic clock is named.
 const STEP: Duration = Duration::from_secs(1);
 
 /// The wall clock beside the monotonic one, from which every duration comes.
@@ -124,11 +145,11 @@ mod tests {
             ("CUDA_MPS_PIPE_DIRECTORY", "/tmp/gpubench-1f-0/pipe"),
             ("LD_LIBRARY_PATH", "/opt/lib:/tmp/gpubench-private-x/gpubench-y/lib:"),
             ("NVIDIA_API_KEY", "nvapi-1"),
-            ("LD_AUDIT", "/root/.cache/gpubench/virtual-gpu-f9/lib/a.so"),
+            ("LD_AUDIT", "/home/u/.cache/gpubench/virtual-gpu-f9/lib/a.so"),
             ("CUDA_X", "/tmp/gpubench-1"),
-            ("HOME", "/root"),
+            ("HOME", "/home/u"),
         ];
-        let found = environment(all.map(|(name, value)| (name.into(), value.into())));
+        let found = notable(all.map(|(name, value)| (name.into(), value.into())));
         let found: Vec<_> = found.iter().map(|(name, value)| (&**name, &**value)).collect();
         let expected = [
             ("CUDA_MPS_PIPE_DIRECTORY", "*/pipe"),
@@ -158,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_wall_clock_is_told_and_a_slow_correction_is_not() {
+    fn a_step_of_the_wall_clock_is_named_and_a_slow_correction_is_not() {
         let before = WallClock::now();
         let after = |wall: i64, monotonic: u64| {
             let moved = Duration::from_millis(wall.unsigned_abs());

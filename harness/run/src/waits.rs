@@ -35,7 +35,7 @@ pub struct Waits {
     looked_at: Arc<Mutex<BTreeMap<u32, LookedAt>>>,
 }
 
-/// A process of a tenant. Each wait looks at all of them: one that nobody waits for yet is said too.
+/// A process of a tenant. Each wait looks at all of them: one that nobody waits for is said too.
 #[derive(Debug)]
 struct LookedAt {
     tenant: String,

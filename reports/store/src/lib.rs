@@ -210,8 +210,8 @@ impl Record {
         self.rebuilt
     }
 
-    /// The samples of one tenant in one cell: from its log if that exists in an unfinished run, else
-    /// from Parquet.
+    /// The samples of one tenant in one cell: from its log if an unfinished run has it, else from
+    /// Parquet.
     pub fn samples(&self, cell: &str, tenant: &str) -> Result<Vec<SampleRow>, StoreError> {
         let log = log_path(&self.dir, cell, tenant)?;
         let is_finished =
