@@ -96,7 +96,7 @@ fn key_at(before: &str) -> Option<String> {
         let (key, _) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
         Some(key.trim())
     })?;
-    let table = lines.find_map(|line| Some(line.strip_prefix('[')?.split(']').next()?));
+    let table = lines.find_map(|line| line.strip_prefix('[')?.split(']').next());
     let table = table.map(|table| table.trim_matches('[').trim());
     Some(shown(&table.map_or_else(|| key.to_owned(), |table| format!("{table}.{key}"))))
 }
