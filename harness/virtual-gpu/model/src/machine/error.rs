@@ -89,13 +89,11 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
     }
 }
 
-/// The key whose value begins behind this text, with its table.
+/// The key whose value begins behind this text, with its table; a key that is wrong has none.
 fn key_at(before: &str) -> Option<String> {
-    let mut lines = before.lines().rev().map(str::trim);
-    let key = lines.find_map(|line| {
-        let (key, _) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
-        Some(key.trim())
-    })?;
+    let mut lines = before.split('\n').rev().map(str::trim);
+    let (key, _) = lines.next()?.split_once('=')?;
+    let key = key.trim();
     let table = lines.find_map(|line| line.strip_prefix('[')?.split(']').next());
     let table = table.map(|table| table.trim_matches('[').trim());
     Some(shown(&table.map_or_else(|| key.to_owned(), |table| format!("{table}.{key}"))))
