@@ -145,9 +145,9 @@ mod tests {
             ("CUDA_MPS_PIPE_DIRECTORY", "/tmp/gpubench-1f-0/pipe"),
             ("LD_LIBRARY_PATH", "/opt/lib:/tmp/gpubench-private-x/gpubench-y/lib:"),
             ("NVIDIA_API_KEY", "nvapi-1"),
-            ("LD_AUDIT", "/home/u/.cache/gpubench/virtual-gpu-f9/lib/a.so"),
+            ("LD_AUDIT", "/opt/cache/gpubench/virtual-gpu-f9/lib/a.so"),
             ("CUDA_X", "/tmp/gpubench-1"),
-            ("HOME", "/home/u"),
+            ("HOME", "/opt/u"),
         ];
         let found = notable(all.map(|(name, value)| (name.into(), value.into())));
         let found: Vec<_> = found.iter().map(|(name, value)| (&**name, &**value)).collect();
