@@ -149,8 +149,8 @@ pub struct MechanismRow {
 /// What decides which driver a tenant's process talks to, as Linux reports it (`/proc/PID`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TenantProcess {
-    /// Its variables of CUDA, NVIDIA, the dynamic linker and HAMi. Names of private folders of the
-    /// run end in `*`, and values whose name promises a secret are left out.
+    /// Its variables of CUDA, NVIDIA, the dynamic linker and HAMi. `*` stands for a path up to a
+    /// folder of this run; the value of a name with KEY, TOKEN, SECRET or PASSWORD is not recorded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// The mapped libraries of the driver, and those that answer for it, by their path: the version

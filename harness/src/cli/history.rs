@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gpubench_compare::Metric;
-use gpubench_compare::history::{Acknowledged, Declared, History};
+use gpubench_compare::history::{Acknowledged, Declared, History, Unmeasured};
 use gpubench_compare::render;
 use gpubench_compare::render::{Detail, Format, HISTORY_FORMATS};
 use gpubench_record::{ExitCode, counted};
@@ -95,34 +95,27 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let look = args.output.look(ui);
     let text = render::history(&history, format, detail, look).map_err(internal)?;
     args.output.write_paged(text.as_bytes(), args.full && format == Format::Text, ui)?;
-    let mut code = of_records(history.exit_code(), is_doubtful);
-    for folder in &args.folders {
-        if let Some(text) = unmeasured(folder)? {
-            ui.note(&format!("warning: {text}"));
-            code = code.worst(ExitCode::NothingRan);
-        }
-    }
-    Ok(code)
+    Ok(of_records(history.exit_code(), is_doubtful))
 }
 
-/// The nights of a folder after its last record: how many, and how the last of them ended. A GPU
-/// that is measured beside them is missing in the history itself.
-fn unmeasured(folder: &Path) -> Result<Option<String>, ExpectedError> {
+/// The nights of a folder since its last record, by its list; `None` where the last one has a
+/// record, or declares that there is no GPU.
+fn unmeasured(folder: &Path) -> Result<Option<Unmeasured>, ExpectedError> {
     let path = folder.join(LIST);
     if !path.exists() {
         return Ok(None);
     }
     let text = read_text("list of nights", &path, LIST_MAX)?;
-    let ends = text.lines().rev().filter_map(|line| line.split('\t').nth(1));
-    let failed: Vec<&str> = ends
-        .take_while(|end| end.starts_with("not measured (") && !end.starts_with("not measured (0)"))
-        .collect();
-    let nights = match failed.len() {
-        0 => return Ok(None),
-        1 => "the last night".to_owned(),
-        n => format!("the last {n} nights"),
+    let verdicts = text.lines().rev().filter_map(|line| line.split('\t').nth(1));
+    let is_failed = |verdict: &&str| {
+        verdict.starts_with("not measured (") && !verdict.starts_with("not measured (0)")
     };
-    Ok(Some(format!("{}: {nights} measured nothing: {}", folder.display(), failed[0])))
+    let failed: Vec<&str> = verdicts.take_while(is_failed).collect();
+    Ok(failed.first().map(|verdict| Unmeasured {
+        folder: folder.display().to_string(),
+        nights: u32::try_from(failed.len()).unwrap_or(u32::MAX),
+        verdict: (*verdict).to_owned(),
+    }))
 }
 
 fn history_of(
@@ -131,7 +124,11 @@ fn history_of(
     by: Option<&str>,
 ) -> Result<History, ExpectedError> {
     let declared = declared(folders)?;
-    let history = History::of(&found.sessions, found.left_out, &declared, by).map_err(internal)?;
+    let mut history =
+        History::of(&found.sessions, found.left_out, &declared, by).map_err(internal)?;
+    for folder in folders {
+        history.unmeasured.extend(unmeasured(folder)?);
+    }
     Ok(history.acknowledged(&acknowledged(folders)?))
 }
 

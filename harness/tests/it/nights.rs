@@ -191,8 +191,8 @@ fn a_night_stores_its_record_removes_only_what_is_its_own_and_ends_with_its_verd
     let case = std::fs::read_to_string(reports.join("gpubench-night.xml"))?;
     assert!(case.contains("errors=\"1\"") && case.contains("not measured (2): "), "{case}");
     let history = finish(lab.gpubench(["history", "nights"]))?;
-    let said = "nights: the last night measured nothing: not measured (2): ";
-    assert!(history.stderr.contains(said), "{}", history.stderr);
+    let title = "NOT MEASURED: nights: 1 night since the last record, not measured (2): ";
+    assert!(history.stdout.replace('\n', " ").contains(title), "{}", history.stdout);
     history.ended_with(3)?;
     let listed = std::fs::read_to_string(lab.path("nights/nights.tsv"))?;
     assert_eq!(listed.lines().count(), 3, "{listed}");

@@ -96,6 +96,17 @@ pub struct Missing {
     pub missed: u32,
 }
 
+/// The nights of a folder since its last record, by its list of nights.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unmeasured {
+    /// The folder.
+    pub folder: String,
+    /// How many nights.
+    pub nights: u32,
+    /// The verdict of the last one.
+    pub verdict: String,
+}
+
 impl Alert {
     /// Whether it is a regression by a test that holds the error of all.
     pub fn is_regression(&self) -> bool {
@@ -120,11 +131,12 @@ impl History {
         self.alerts.iter().filter(|one| one.is_regression() && one.acknowledged.is_none())
     }
 
-    /// 30 while a regression stands, 3 where a GPU stopped reporting, else 0.
+    /// 30 while a regression stands, 3 where a GPU stopped reporting or the last nights have no
+    /// record, else 0.
     pub fn exit_code(&self) -> ExitCode {
         if self.unacknowledged().next().is_some() {
             ExitCode::Regression
-        } else if self.missing.is_empty() {
+        } else if self.missing.is_empty() && self.unmeasured.is_empty() {
             ExitCode::Done
         } else {
             ExitCode::NothingRan

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use alerts::{Acknowledged, Alert, AlertKind, AlertRow, Missing};
+pub use alerts::{Acknowledged, Alert, AlertKind, AlertRow, Missing, Unmeasured};
 pub use baseline::Declared;
 pub use baseline::IDENTITY;
 pub(crate) use baseline::LABEL;
@@ -59,6 +59,9 @@ pub struct History {
     pub undecided: Vec<AlertRow>,
     /// GPUs that stopped reporting.
     pub missing: Vec<Missing>,
+    /// Folders whose last nights have no record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmeasured: Vec<Unmeasured>,
     /// Exit status.
     pub exit: u8,
 }
@@ -226,6 +229,7 @@ impl History {
             alerts: alerts::of(&series, margins, families)?,
             undecided: series.iter().filter_map(alerts::undecided).collect(),
             missing: alerts::missing(&ordered, by),
+            unmeasured: Vec::new(),
             series,
             exit: 0,
         };

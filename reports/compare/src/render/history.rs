@@ -54,7 +54,11 @@ fn title(history: &History) -> String {
     let missing = history.missing.iter().map(|one| {
         format!("{} stopped reporting: {} missed", one.gpu, counted(one.missed as usize, "night"))
     });
-    let findings: Vec<String> = open.iter().cloned().chain(missing).collect();
+    let unmeasured = history.unmeasured.iter().map(|one| {
+        let nights = counted(one.nights as usize, "night");
+        format!("{}: {nights} since the last record, {}", one.folder, one.verdict)
+    });
+    let findings: Vec<String> = open.iter().cloned().chain(missing).chain(unmeasured).collect();
     let about = format!(
         "{}, {} series of primary rows, {}",
         counted(history.sessions as usize, "session"),

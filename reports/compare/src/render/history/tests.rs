@@ -64,6 +64,7 @@ fn of(series: Vec<SeriesReport>) -> History {
         alerts: Vec::new(),
         undecided: Vec::new(),
         missing: Vec::new(),
+        unmeasured: Vec::new(),
         exit: 0,
     }
 }
